@@ -1,0 +1,1 @@
+"""`kernel-build`: from `build.toml` to audited, reproducible wheels."""

@@ -1,0 +1,61 @@
+"""What a build claims of one variant: written by the plan, proved by the audit, carried in the wheel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from kernelworks.model.decode import Node
+from kernelworks.model.variant import BackendFacts, FrameworkFacts, Platform, PythonAbi
+
+__all__ = ["Claims"]
+
+
+@dataclass(frozen=True)
+class Claims:
+    """One variant as it was asked for.
+
+    Attributes:
+        name: Variant name, the folder below `build/`.
+        id: Module name and op namespace: `_silu_and_mul_cuda_1a2b3c4d`.
+        package: Import name of the kernel: `silu_and_mul`.
+        framework: The torch ABI.
+        backend: The device side; `archs` are those asked for.
+        python_abi: The Python ABI.
+        platform: CPU, system and libc floor.
+        torch_releases: Every torch release (`2.14.1`) with which it must load; each has a symbol list.
+    """
+
+    name: str
+    id: str
+    package: str
+    framework: FrameworkFacts
+    backend: BackendFacts
+    python_abi: PythonAbi
+    platform: Platform
+    torch_releases: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "id": self.id,
+            "package": self.package,
+            "framework": self.framework.to_json(),
+            "backend": self.backend.to_json(),
+            "python-abi": self.python_abi.to_json(),
+            "platform": self.platform.to_json(),
+            "torch-releases": list(self.torch_releases),
+        }
+
+    @classmethod
+    def from_json(cls, node: Node) -> Claims:
+        return cls(
+            node.get("name").text(),
+            node.get("id").text(),
+            node.get("package").text(),
+            FrameworkFacts.from_json(node.get("framework")),
+            BackendFacts.from_json(node.get("backend")),
+            PythonAbi.from_json(node.get("python-abi")),
+            Platform.from_json(node.get("platform")),
+            node.get("torch-releases").items(Node.text),
+        )

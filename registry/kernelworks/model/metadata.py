@@ -1,0 +1,68 @@
+"""`metadata.json` of a variant folder, as the `kernels` package (0.17.2) reads it."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from kernelworks.model.digest import FileEntry
+
+__all__ = ["METADATA_NAME", "Metadata"]
+
+METADATA_NAME = "metadata.json"
+
+
+@dataclass(frozen=True)
+class Metadata:
+    """The facts of one variant that travel inside its folder.
+
+    Attributes:
+        id: Module name and op namespace.
+        archs: Capabilities as the field writes them: `9.0`, `9.0+PTX`, `gfx942`.
+        files: Every other file of the folder; their digests go into the document.
+        builder_version: Version of the program that built it.
+        commit: Git commit of the kernel's sources, or None; `dirty` says whether they differed from it.
+    """
+
+    id: str
+    name: str
+    version: int
+    license: str
+    backend: str
+    archs: tuple[str, ...]
+    python_depends: tuple[str, ...]
+    files: tuple[FileEntry, ...]
+    builder_version: str
+    commit: str | None = None
+    dirty: bool = False
+    upstream: str | None = None
+    source: str | None = None
+
+    def to_bytes(self) -> bytes:
+        """The document: sorted keys, two blanks of indent, a newline at the end."""
+        backend: dict[str, Any] = {"type": self.backend}
+        if self.archs:
+            backend["archs"] = list(self.archs)
+        provenance: dict[str, Any] = {"kernel-builder": {"version": self.builder_version}}
+        if self.commit:
+            provenance["kernel"] = {"commit": self.commit, "dirty": self.dirty}
+        document: dict[str, Any] = {
+            "id": self.id,
+            "name": self.name,
+            "version": self.version,
+            "license": self.license,
+            "python-depends": list(self.python_depends),
+            "kernel-depends": [],
+            "backend": backend,
+            "digest": {"algorithm": "sha256", "files": _base64_digests(self.files)},
+            "provenance": provenance,
+        }
+        document |= {key: value for key in ("upstream", "source") if (value := getattr(self, key))}
+        return json.dumps(document, sort_keys=True, indent=2, ensure_ascii=False).encode() + b"\n"
+
+
+def _base64_digests(files: Iterable[FileEntry]) -> dict[str, str]:
+    return {entry.path: base64.b64encode(bytes.fromhex(entry.sha256)).decode() for entry in files}
