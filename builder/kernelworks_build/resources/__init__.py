@@ -1,0 +1,23 @@
+"""Files that travel with the program: CMakeLists.txt, the headers for kernels, the templates.
+
+In an installed distribution they lie in this package; in a checkout the first and the last lie at its root.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+__all__ = ["CMAKE_LISTS", "INCLUDE", "TEMPLATES"]
+
+_HERE = Path(__file__).resolve().parent
+_CHECKOUT = _HERE.parents[2]
+
+
+def _find(name: str) -> Path:
+    packed = _HERE / name
+    return packed if packed.exists() else _CHECKOUT / name
+
+
+CMAKE_LISTS = _find("CMakeLists.txt")
+TEMPLATES = _find("kernel_templates")
+INCLUDE = _HERE / "include"
