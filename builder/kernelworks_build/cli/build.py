@@ -1,0 +1,87 @@
+"""`kernel-build build`: compile, audit and pack variants into a folder that `publish` takes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kernelworks.model.variant_name import format_version
+from kernelworks.settings import cache_root
+from kernelworks_build.build import Builder, Built
+from kernelworks_build.cli.console import JsonOption, ProjectArgument, live_progress, megabytes, print_json, print_table
+from kernelworks_build.cli.project import ArchOption, VariantOption, open_plan
+from kernelworks_build.sandbox import executor
+from kernelworks_build.toolchain import Fetcher, Origins
+
+NAME = "build"
+
+
+def command(
+    project: ProjectArgument = Path(),
+    *,
+    variant: VariantOption = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Where the result goes [default: PROJECT/dist].")] = None,
+    jobs: Annotated[int | None, typer.Option("--jobs", min=1, help="Translation units at once; memory may lower it.")] = None,
+    arch: ArchOption = None,
+    sandbox: Annotated[str, typer.Option("--sandbox", help="bwrap, or none (not hermetic, and recorded so).")] = "bwrap",
+    as_json: JsonOption = False,
+) -> None:
+    """Build every variant of the plan; what is built already is not built again."""
+    project = project.absolute()
+    out = (out or project / "dist").absolute()
+    manifest, plan, locks = open_plan(project, variant, arch)
+    runner = executor(sandbox)
+    cache = cache_root()
+    with live_progress() as progress:
+        for item in plan.skipped:
+            progress.note(f"not built: {item.subject}: {item.reason}")
+        builder = Builder(
+            project,
+            manifest,
+            cache=cache,
+            locks=locks,
+            fetcher=Fetcher(cache, Origins(), progress),
+            executor=runner,
+            progress=progress,
+            jobs=jobs,
+        )
+        built = [builder.build(planned, out / "logs") for planned in plan.variants]
+        builder.write_dist(built, out)
+    if as_json:
+        print_json({"out": str(out), "variants": [_document(item) for item in built]})
+    else:
+        print_table(
+            f"built in {out}",
+            ("variant", "archs", "size", "sha256", "CPU", "audit", "libc floor"),
+            (_row(item) for item in built),
+        )
+
+
+def _row(item: Built) -> tuple[str, ...]:
+    variant = item.variant
+    archs = (*variant.backend.archs.sass, *(f"{arch}+PTX" for arch in variant.backend.archs.ptx))
+    return (
+        variant.name,
+        " ".join(archs) or "-",
+        megabytes(variant.wheel.size),
+        variant.wheel.sha256[:16],
+        f"{item.cpu_seconds:.1f} s" + (" (cached)" if item.cached else ""),
+        "pass" if item.audit["ok"] else "fail",
+        f"glibc {format_version(variant.platform.glibc)}" if variant.platform.glibc else "-",
+    )
+
+
+def _document(item: Built) -> dict[str, object]:
+    return {
+        "name": item.variant.name,
+        "wheel": item.variant.wheel.to_json(),
+        "archs": item.variant.backend.archs.to_json(),
+        "glibc": item.variant.platform.to_json()["glibc"],
+        "cached": item.cached,
+        "cpu-seconds": item.cpu_seconds,
+        "max-rss-bytes": item.max_rss_bytes,
+        "hermetic": item.variant.hermetic,
+        "audit": item.audit,
+    }

@@ -1,0 +1,163 @@
+"""How `kernel-build` speaks: data on stdout, all else on stderr; live progress on a terminal, lines elsewhere."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as RichBar
+from rich.progress import TransferSpeedColumn
+from rich.table import Table
+
+from kernelworks.errors import KernelworksError
+from kernelworks_build.progress import Advance, Progress
+
+__all__ = [
+    "JsonOption",
+    "ProjectArgument",
+    "live_progress",
+    "megabytes",
+    "note",
+    "print_error",
+    "print_json",
+    "print_table",
+]
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
+ProjectArgument = Annotated[Path, typer.Argument(help="The folder that holds build.toml.", show_default=True)]
+
+_LINE_SECONDS = 10.0
+_WIDE = 200  # columns where nobody's terminal sets a limit: a table in a log is not cut
+
+
+def print_json(document: Any) -> None:
+    """Print `document` as the one thing on stdout."""
+    json.dump(document, sys.stdout, indent=2, ensure_ascii=False)
+    sys.stdout.write("\n")
+
+
+def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print a table on stdout."""
+    table = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(*(escape(cell) for cell in row))
+    console = Console() if sys.stdout.isatty() else Console(width=_WIDE)
+    console.print(table)
+
+
+def note(text: str) -> None:
+    """Print one line on stderr."""
+    sys.stderr.write(f"{text}\n")
+
+
+def print_error(error: KernelworksError, *, as_json: bool) -> None:
+    """Print an error: as words on stderr, or as the JSON document on stdout."""
+    if as_json:
+        print_json({"error": error.to_json()})
+        return
+    console = Console(stderr=True, soft_wrap=True, highlight=False)
+    console.print(f"[bold red]error[/]: {escape(error.message)}")
+    if error.hint:
+        console.print(f"[bold cyan]hint[/]: {escape(error.hint)}")
+
+
+def megabytes(size: float) -> str:
+    """`1234567` bytes as `1.2 MB`."""
+    return f"{size / 1e6:.1f} MB"
+
+
+@contextmanager
+def live_progress() -> Iterator[Progress]:
+    """The listener that fits stderr: bars on a terminal, a line every ten seconds elsewhere."""
+    if sys.stderr.isatty():
+        with _Bars() as bars:
+            yield bars
+    else:
+        yield _Lines()
+
+
+class _Bars:
+    """Bars on a terminal, one line per running task."""
+
+    def __init__(self) -> None:
+        console = Console(stderr=True)
+        label = TextColumn("{task.description}")
+        self._bytes = RichBar(
+            label, BarColumn(), DownloadColumn(), TransferSpeedColumn(), console=console, transient=True
+        )
+        self._steps = RichBar(
+            label, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=console, transient=True
+        )
+        self._running: RichBar | None = None
+        self._open = 0
+        self._lock = threading.Lock()
+        self._console = console
+
+    def __enter__(self) -> _Bars:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for bar in (self._bytes, self._steps):
+            bar.stop()
+
+    @contextmanager
+    def task(self, label: str, total: int | None, unit: str) -> Iterator[Advance]:
+        bar = self._bytes if unit == "B" else self._steps
+        with self._lock:
+            if self._open == 0:
+                bar.start()
+                self._running = bar
+            self._open += 1
+        task = bar.add_task(label, total=total)
+        try:
+            yield lambda amount: bar.advance(task, amount)
+        finally:
+            bar.remove_task(task)
+            with self._lock:
+                self._open -= 1
+                if self._open == 0 and self._running is not None:
+                    self._running.stop()
+
+    def note(self, text: str) -> None:
+        self._console.print(text, markup=False, highlight=False)
+
+
+class _Lines:
+    """One line when a task ends, and one every ten seconds while it runs."""
+
+    @contextmanager
+    def task(self, label: str, total: int | None, unit: str) -> Iterator[Advance]:
+        start = said = time.monotonic()
+        done = 0
+
+        def words() -> str:
+            elapsed = time.monotonic() - start
+            if unit == "B":
+                whole = f" of {megabytes(total)}" if total else ""
+                return f"{label}: {megabytes(done)}{whole} at {megabytes(done / max(elapsed, 1e-3))}/s"
+            return f"{label}: {done}{f' of {total}' if total else ''} {unit} in {elapsed:.1f} s"
+
+        def advance(amount: int) -> None:
+            nonlocal done, said
+            done += amount
+            if time.monotonic() - said > _LINE_SECONDS:
+                said = time.monotonic()
+                note(words())
+
+        yield advance
+        note(words())
+
+    def note(self, text: str) -> None:
+        note(text)

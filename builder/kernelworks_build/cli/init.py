@@ -1,0 +1,28 @@
+"""`kernel-build init`: a new kernel from a template."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kernelworks_build.cli.console import JsonOption, note, print_json
+from kernelworks_build.template import create
+
+NAME = "init"
+
+
+def command(
+    name: Annotated[str, typer.Argument(help="Kernel name (silu-and-mul), or org/name.", metavar="NAME")],
+    *,
+    template: Annotated[str, typer.Option("--template", help="Which starter kernel.")] = "stable_abi",
+    directory: Annotated[Path | None, typer.Option("--dir", help="Where to create it [default: ./NAME].")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Create a kernel that builds, is tested and does something useful."""
+    folder = create(name, template, directory)
+    if as_json:
+        print_json({"folder": str(folder), "template": template})
+        return
+    note(f"created {folder}; next: kernel-build build {folder}")

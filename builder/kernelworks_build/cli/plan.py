@@ -1,0 +1,80 @@
+"""`kernel-build plan`: which variants a build makes, and why others are left out."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from kernelworks.model.variant_name import format_version
+from kernelworks_build.cli.console import ProjectArgument, print_json, print_table
+from kernelworks_build.cli.project import ArchOption, VariantOption, open_plan
+from kernelworks_build.plan import BuildPlan
+
+NAME = "plan"
+
+
+class Format(str, Enum):
+    """How the plan is printed."""
+
+    TABLE = "table"
+    JSON = "json"
+    GITHUB = "github"
+
+
+def command(
+    project: ProjectArgument = Path(),
+    *,
+    variant: VariantOption = None,
+    arch: ArchOption = None,
+    output: Annotated[Format, typer.Option("--format", help="table, json, or a GitHub Actions matrix.")] = Format.TABLE,
+    as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
+) -> None:
+    """Print the variants that `build` would make, without making them."""
+    _, plan, _ = open_plan(project, variant, arch)
+    if output is Format.GITHUB:
+        print_json({"include": [{"variant": item.name} for item in plan.variants]})
+    elif as_json or output is Format.JSON:
+        print_json(_document(plan))
+    else:
+        print_table(
+            "variants",
+            ("variant", "backend", "archs", "torch headers", "loads with torch"),
+            (
+                (
+                    item.name,
+                    item.backend.kind + (f" {format_version(item.backend.version)}" if item.backend.version else ""),
+                    _archs(item.backend.archs.sass, item.backend.archs.ptx),
+                    item.torch.release,
+                    ", ".join(item.torch_releases),
+                )
+                for item in plan.variants
+            ),
+        )
+        if plan.skipped:
+            print_table("not built", ("what", "why"), ((item.subject, item.reason) for item in plan.skipped))
+
+
+def _archs(sass: tuple[str, ...], ptx: tuple[str, ...]) -> str:
+    return " ".join((*sass, *(f"{arch}+PTX" for arch in ptx))) or "-"
+
+
+def _document(plan: BuildPlan) -> dict[str, Any]:
+    return {
+        "variants": [
+            {
+                "name": item.name,
+                "framework": item.framework.to_json(),
+                "backend": item.backend.to_json(),
+                "python-abi": item.python_abi.to_json(),
+                "platform": item.platform.to_json(),
+                "torch-headers": item.torch.release,
+                "torch-releases": list(item.torch_releases),
+                "locks": list(item.trees),
+            }
+            for item in plan.variants
+        ],
+        "skipped": [{"subject": item.subject, "reason": item.reason} for item in plan.skipped],
+    }

@@ -1,0 +1,45 @@
+"""What the commands that read a project share: its options, its manifest, its plan."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kernelworks_build.errors import PlanError
+from kernelworks_build.manifest import Manifest, read_manifest
+from kernelworks_build.matrix import Matrix
+from kernelworks_build.plan import BuildPlan, make_plan
+from kernelworks_build.toolchain import LockSet
+
+__all__ = ["LOCKS", "ArchOption", "VariantOption", "open_plan"]
+
+LOCKS = "kernel-locks"
+"""Folder beside build.toml with the project's own toolchain locks."""
+
+VariantOption = Annotated[
+    list[str] | None, typer.Option("--variant", help="Only variants whose name matches; may be given again.", metavar="GLOB")
+]
+ArchOption = Annotated[
+    str | None, typer.Option("--arch", help="Capabilities to build for instead of the manifest's: 9.0,12.0.", metavar="LIST")
+]
+
+
+def open_plan(project: Path, variants: list[str] | None, archs: str | None) -> tuple[Manifest, BuildPlan, LockSet]:
+    """The manifest of `project`, the plan of the variants asked for, and the locks in force.
+
+    Raises:
+        ManifestError: build.toml is faulty.
+        PlanError: Nothing would be built.
+    """
+    manifest = read_manifest(project)
+    own = project / LOCKS
+    locks = LockSet.load(own if own.is_dir() else None)
+    matrix = Matrix.load()
+    wanted = {name: archs.split(",") for name, row in matrix.backends.items() if row.mount} if archs else None
+    plan = make_plan(manifest, matrix, set(locks.locks), wanted)
+    if not plan.variants:
+        reasons = "; ".join(f"{item.subject}: {item.reason}" for item in plan.skipped)
+        raise PlanError(f"there is nothing to build: {reasons}", skipped=[vars(item) for item in plan.skipped])
+    return manifest, plan.select(variants or ()), locks

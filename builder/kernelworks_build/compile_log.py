@@ -1,0 +1,92 @@
+"""What went wrong in a compile, read from ninja's log and told in the author's paths."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernelworks_build.action import ActionResult
+from kernelworks_build.errors import CompileError
+
+__all__ = ["Failure", "compile_error", "failures"]
+
+_SHOWN_LINES = 40
+_EDGE = re.compile(r"^\[\d+/\d+\] |^ninja: ")
+_MISSING = re.compile(r"fatal error: ([^:\s]+): No such file or directory")
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One command that failed: what it was to make, the command, and what it printed."""
+
+    target: str
+    command: str
+    output: str
+
+
+def failures(log: str) -> tuple[Failure, ...]:
+    """The failed commands in a log of ninja, in order."""
+    found = []
+    lines = log.splitlines()
+    for start, line in enumerate(lines):
+        if not line.startswith("FAILED: "):
+            continue
+        rest = lines[start + 1 :]
+        end = next((at for at, text in enumerate(rest) if _EDGE.match(text)), len(rest))
+        target = re.sub(r"^FAILED: (\[code=-?\d+\] )?", "", line).strip()
+        command = rest[0].removeprefix("cd /build && ") if rest else ""
+        found.append(Failure(target, command, "\n".join(rest[1:end])))
+    return tuple(found)
+
+
+def compile_error(
+    result: ActionResult, *, variant: str, project: Path, declared: Collection[str], log: Path
+) -> CompileError:
+    """The error for an action that failed.
+
+    Args:
+        result: How it ended; its log is read.
+        variant: Which variant was compiled.
+        project: The author's folder, which stands for `/src` in every message.
+        declared: Paths that the manifest lists.
+        log: Where the whole log can be read afterwards.
+    """
+    text = result.log.read_text(encoding="utf-8", errors="replace").replace("/src/", f"{project}/")
+    failed = failures(text)
+    if result.timed_out:
+        message = f"`{variant}` was not compiled within the time limit"
+    elif result.out_of_memory:
+        message = f"compiling `{variant}` needed more memory than the sandbox may use"
+    else:
+        message = f"`{variant}` does not compile"
+    shown = "\n\n".join(f"{failure.command}\n{_head(failure.output)}" for failure in failed) or _head(text)
+    hints = [*_undeclared(text, project, declared), f"the whole log is `{log}`"]
+    if result.out_of_memory:
+        hints.insert(0, "pass a smaller `--jobs`")
+    return CompileError(
+        f"{message}:\n\n{shown}\n",
+        hint="; ".join(hints),
+        variant=variant,
+        exit_code=result.exit_code,
+        log=log,
+        failures=[vars(failure) for failure in failed],
+    )
+
+
+def _head(text: str) -> str:
+    lines = text.splitlines()
+    more = len(lines) - _SHOWN_LINES
+    return "\n".join(lines[:_SHOWN_LINES]) + (f"\n... {more} more lines in the log" if more > 0 else "")
+
+
+def _undeclared(text: str, project: Path, declared: Collection[str]) -> list[str]:
+    """A header that exists but is not listed in the manifest is invisible to the build: say so."""
+    hints = []
+    for name in dict.fromkeys(_MISSING.findall(text)):
+        there = [path.relative_to(project).as_posix() for path in project.rglob(Path(name).name) if path.is_file()]
+        unlisted = sorted(path for path in there if path not in declared and path.endswith(name.lstrip("./")))
+        if unlisted:
+            hints.append(f"`{unlisted[0]}` exists but is not listed in `src` of build.toml; add it")
+    return hints

@@ -1,0 +1,43 @@
+"""What a wheel says of its own making: enough to make it again, and nothing that differs between two equal makings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kernelworks.model.digest import canonical_json
+from kernelworks.model.index import Source
+from kernelworks_build.action import Action
+
+__all__ = ["provenance"]
+
+
+def provenance(
+    *, builder: str, source: Source, action: Action, locks: Mapping[str, str], executor: str, hermetic: bool
+) -> bytes:
+    """The canonical JSON of one making.
+
+    Args:
+        builder: Name and version of the program.
+        source: Digest and git state of the declared files.
+        action: The command that compiled it; its mounts name every input by digest.
+        locks: Lock name -> SHA-256 of the lock.
+        executor: Which sandbox ran it.
+        hermetic: Whether that sandbox isolates from the host.
+    """
+    document: dict[str, Any] = {
+        "schema": 1,
+        "builder": builder,
+        "source": source.to_json(),
+        "action": {
+            "digest": action.digest(),
+            "argv": list(action.argv),
+            "environment": dict(action.env),
+            "inputs": {mount.target: mount.tree.digest for mount in action.mounts},
+            "outputs": list(action.outputs),
+        },
+        "locks": dict(locks),
+        "executor": executor,
+        "hermetic": hermetic,
+    }
+    return canonical_json(document)

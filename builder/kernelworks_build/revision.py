@@ -1,0 +1,105 @@
+"""A revision on disk: `kernel.json`, `wheels/`, `build/<variant>/`, `README.md`. `dist/` is one, and a registry holds many."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from kernelworks.model.digest import FileEntry, hash_file
+from kernelworks.model.index import INDEX_NAME, Index
+from kernelworks.model.variant import Variant
+from kernelworks_build.errors import PublishError
+
+__all__ = ["CARD", "check_revision", "copy_variant", "merge", "read_revision", "sync", "sync_tree", "variant_folder"]
+
+CARD = "README.md"
+
+
+def read_revision(folder: Path) -> Index | None:
+    """The index of the revision in `folder`, or None where there is none."""
+    path = folder / INDEX_NAME
+    return Index.from_bytes(path.read_bytes(), f"`{path}`") if path.is_file() else None
+
+
+def variant_folder(root: Path, variant: Variant) -> Path:
+    """Where the files of `variant` lie below the revision `root`."""
+    return root / "build" / variant.name
+
+
+def merge(new: Index, old: Index | None) -> tuple[Index, tuple[str, ...]]:
+    """`new` with the variants of `old` that it does not replace, and the names of those that it leaves behind.
+
+    Variants stay together only when they were made from the same sources of the same version: a revision has one source.
+    """
+    if old is None:
+        return new, ()
+    names = {variant.name for variant in new.variants}
+    others = tuple(variant for variant in old.variants if variant.name not in names)
+    if (old.name, old.version, old.source.digest) != (new.name, new.version, new.source.digest):
+        return new, tuple(variant.name for variant in others)
+    return replace(new, variants=tuple(sorted((*new.variants, *others), key=lambda item: item.name))), ()
+
+
+def copy_variant(variant: Variant, source: Path, target: Path) -> None:
+    """Copy the wheel and the folder of `variant` from one revision to another, replacing what is there."""
+    wheel = target / variant.wheel.path
+    wheel.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(source / variant.wheel.path, wheel)
+    shutil.rmtree(variant_folder(target, variant), ignore_errors=True)
+    for entry in variant.files:
+        copy = variant_folder(target, variant) / entry.path
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(variant_folder(source, variant) / entry.path, copy)
+
+
+def check_revision(root: Path, index: Index) -> None:
+    """Compare every file that `index` lists with the bytes below `root`.
+
+    Raises:
+        PublishError: Lists each file that is missing or differs, with the digests expected and got.
+    """
+    faults = []
+    for path, entry in _listed(index):
+        try:
+            size, sha256 = hash_file(root / path)
+        except OSError:
+            faults.append({"file": path, "expected": entry.sha256, "got": None})
+            continue
+        if (size, sha256) != (entry.size, entry.sha256):
+            faults.append({"file": path, "expected": entry.sha256, "got": sha256})
+    if faults:
+        words = ", ".join(
+            f"`{fault['file']}` (sha256 expected {fault['expected']}, got {fault['got'] or 'no file'})"
+            for fault in faults
+        )
+        raise PublishError(
+            f"files differ from what `{INDEX_NAME}` lists: {words}",
+            hint="build again; nothing was published",
+            faults=faults,
+        )
+
+
+def sync_tree(root: Path) -> None:
+    """Flush every file and folder below `root` to disk, so that a rename publishes them whole."""
+    for folder, _, names in os.walk(root):
+        for path in (*(Path(folder, name) for name in names), Path(folder)):
+            sync(path)
+
+
+def sync(path: Path) -> None:
+    """Flush a file, or the entries of a folder, to disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _listed(index: Index) -> Iterator[tuple[str, FileEntry]]:
+    for variant in index.variants:
+        yield variant.wheel.path, variant.wheel
+        for entry in variant.files:
+            yield f"build/{variant.name}/{entry.path}", entry

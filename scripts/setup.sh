@@ -1,0 +1,45 @@
+#!/bin/sh
+# Sets up .venv with the project and what it is tested with, and bubblewrap where the system's package manager may be
+# used; says exactly what to run where it may not. Running it again costs nothing.
+set -eu
+
+python=${PYTHON:-python3}
+torch=${TORCH:-torch==2.13.0}
+
+say() { printf '%s\n' "setup: $*" >&2; }
+
+# as_root COMMAND...: run it as root when that needs no password, else fail
+as_root() {
+  if [ "$(id -u)" = 0 ]; then "$@"; elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then sudo -n "$@"; else return 1; fi
+}
+
+# install PACKAGE: by the package manager of this system, or say the command and fail
+install() {
+  if command -v apt-get >/dev/null; then command="apt-get install -y $1"
+  elif command -v dnf >/dev/null; then command="dnf install -y $1"
+  elif command -v pacman >/dev/null; then command="pacman -S --noconfirm $1"
+  elif command -v zypper >/dev/null; then command="zypper install -y $1"
+  else say "please install $1 with your system's package manager, then run this again"; exit 1
+  fi
+  say "$command"
+  # shellcheck disable=SC2086  # the command is words
+  { ! command -v apt-get >/dev/null || as_root apt-get update -q; } >&2 && as_root $command >&2 || {
+    say "$1 is missing and could not be installed from here; please run: sudo $command"
+    exit 1
+  }
+}
+
+command -v bwrap >/dev/null || install bubblewrap
+
+if [ ! -x .venv/bin/python ]; then
+  say "creating .venv"
+  "$python" -m venv .venv 2>/dev/null || { rm -rf .venv; install python3-venv; "$python" -m venv .venv; }
+fi
+
+wanted="$torch $(cksum pyproject.toml)"
+if [ "$(cat .venv/ready 2>/dev/null || true)" != "$wanted" ]; then
+  say "installing $torch and the project into .venv"
+  .venv/bin/python -m pip install --quiet "$torch"
+  .venv/bin/python -m pip install --quiet --editable '.[build,dev]'
+  printf '%s\n' "$wanted" > .venv/ready
+fi

@@ -1,0 +1,66 @@
+"""What is told of a compile that failed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from kernelworks_build.action import ActionResult
+from kernelworks_build.compile_log import compile_error, failures
+
+LOG = """\
+[1/3] compile /src/cpu/good.cpp
+[2/3] compile /src/cpu/bad.cpp
+FAILED: [code=1] host/k/cpu/bad.cpp.o
+cd /build && /opt/sysroot/bin/g++ -O3 -c /src/cpu/bad.cpp -o host/k/cpu/bad.cpp.o
+/src/cpu/bad.cpp:3:10: fatal error: launch.h: No such file or directory
+    3 | #include "launch.h"
+compilation terminated.
+ninja: build stopped: subcommand failed.
+"""
+
+
+def result(tmp_path: Path, *, timed_out: bool = False, out_of_memory: bool = False) -> ActionResult:
+    log = tmp_path / "log"
+    log.write_text(LOG)
+    return ActionResult(1, timed_out, out_of_memory, log, tmp_path, 1.0, 1, "bwrap", hermetic=True)
+
+
+def test_a_failed_command_is_read_with_its_output() -> None:
+    (failure,) = failures(LOG)
+    assert failure.target == "host/k/cpu/bad.cpp.o"
+    assert failure.command.startswith("/opt/sysroot/bin/g++ -O3")
+    assert failure.output.splitlines()[-1] == "compilation terminated."
+
+
+def test_the_error_speaks_in_the_authors_paths_and_names_the_log(tmp_path: Path) -> None:
+    project = tmp_path / "my kernel"
+    (project / "cpu").mkdir(parents=True)
+    error = compile_error(
+        result(tmp_path), variant="v", project=project, declared=["cpu/bad.cpp"], log=project / "dist" / "v.log"
+    )
+    assert f"{project}/cpu/bad.cpp:3:10: fatal error" in error.message
+    assert "/src/" not in error.message
+    assert "/opt/sysroot/bin/g++ -O3" in error.message
+    assert f"the whole log is `{project}/dist/v.log`" in str(error.hint)
+
+
+def test_a_header_that_is_there_but_not_listed_is_named(tmp_path: Path) -> None:
+    project = tmp_path / "kernel"
+    (project / "common").mkdir(parents=True)
+    (project / "common" / "launch.h").touch()
+    error = compile_error(result(tmp_path), variant="v", project=project, declared=[], log=tmp_path / "log")
+    assert "`common/launch.h` exists but is not listed in `src` of build.toml" in str(error.hint)
+    error = compile_error(
+        result(tmp_path), variant="v", project=project, declared=["common/launch.h"], log=tmp_path / "log"
+    )
+    assert "not listed" not in str(error.hint)
+
+
+@pytest.mark.parametrize(
+    ("timed_out", "out_of_memory", "words"),
+    [(True, False, "within the time limit"), (False, True, "more memory"), (False, False, "does not compile")],
+)
+def test_limits_are_told_from_errors(tmp_path: Path, timed_out: bool, out_of_memory: bool, words: str) -> None:
+    ended = result(tmp_path, timed_out=timed_out, out_of_memory=out_of_memory)
+    assert words in compile_error(ended, variant="v", project=tmp_path, declared=[], log=tmp_path / "log").message

@@ -1,0 +1,176 @@
+"""Publishing into a folder registry: whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from kernelworks.errors import UsageError
+from kernelworks.model.digest import FileEntry, hash_file, list_tree
+from kernelworks.model.index import Index, Source
+from kernelworks.model.variant import BackendFacts, FrameworkFacts, Platform, PythonAbi, TorchSymbols, Variant
+from kernelworks.transport import connect
+from kernelworks_build.errors import PublishError
+from kernelworks_build.publish import publish
+from kernelworks_build.revision import check_revision, read_revision
+
+REPO = "demo/toy"
+
+
+def make_dist(root: Path, *backends: str, digest: str = "0" * 64, size: int = 100, dirty: bool = False) -> Path:
+    """A revision with one variant per backend; its bytes are random."""
+    variants = []
+    for backend in backends:
+        name = f"torch-stable-abi211-{backend}-x86_64-linux"
+        folder = root / "build" / name
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "__init__.py").write_bytes(os.urandom(size))
+        wheel = root / "wheels" / f"toy-1+{backend}.whl"
+        wheel.parent.mkdir(exist_ok=True)
+        wheel.write_bytes(os.urandom(size))
+        variants.append(
+            Variant(
+                name=name,
+                id=f"_toy_{backend}_0",
+                framework=FrameworkFacts("torch-stable-abi", (2, 11)),
+                backend=BackendFacts(backend, None),
+                python_abi=PythonAbi("none", None),
+                platform=Platform("x86_64", "linux", None),
+                libraries=(),
+                torch_symbols=TorchSymbols(()),
+                python_depends=(),
+                wheel=FileEntry(f"wheels/{wheel.name}", *hash_file(wheel)),
+                package="toy",
+                files=tuple(list_tree(folder)),
+                lock="0" * 64,
+                hermetic=True,
+            )
+        )
+    index = Index("toy", 1, "apache-2.0", Source(digest, "a" * 40 if dirty else None, dirty), "test", tuple(variants))
+    (root / "kernel.json").write_bytes(index.to_bytes())
+    (root / "README.md").write_text("# toy\n")
+    return root
+
+
+def check_registry(registry: Path) -> None:
+    """Whatever a ref points to is there, whole."""
+    for ref in registry.glob("*/*/refs/*"):
+        if ref.name.startswith("."):
+            continue
+        revision = ref.parents[1] / "revisions" / ref.read_text().strip()
+        index = read_revision(revision)
+        assert index is not None
+        check_revision(revision, index)
+
+
+def test_a_published_revision_is_read_back_by_version_and_by_commit(tmp_path: Path) -> None:
+    done = publish(make_dist(tmp_path / "dist", "cpu"), tmp_path / "registry", REPO)
+    transport = connect(tmp_path / "registry")
+    assert transport.versions(REPO) == {1: done.commit}
+    for revision in ("v1", done.commit):
+        commit, data = transport.read_index(REPO, revision)
+        assert commit == done.commit
+        assert [variant.name for variant in Index.from_bytes(data, "x").variants] == list(done.variants)
+    check_registry(tmp_path / "registry")
+
+
+def test_publishing_the_same_again_changes_nothing(tmp_path: Path) -> None:
+    dist = make_dist(tmp_path / "dist", "cpu")
+    first = publish(dist, tmp_path / "registry", REPO)
+    second = publish(dist, tmp_path / "registry", REPO)
+    assert (first.commit, first.changed, second.changed) == (second.commit, True, False)
+
+
+def test_variants_of_the_same_sources_join_and_the_older_revision_stays(tmp_path: Path) -> None:
+    registry = tmp_path / "registry"
+    first = publish(make_dist(tmp_path / "one", "cpu"), registry, REPO)
+    second = publish(make_dist(tmp_path / "two", "metal"), registry, REPO)
+    assert [name.split("-")[3] for name in second.variants] == ["cpu", "metal"]
+    assert connect(registry).read_index(REPO, first.commit)[0] == first.commit
+    check_registry(registry)
+
+
+def test_variants_of_other_sources_are_left_behind_and_named(tmp_path: Path) -> None:
+    registry = tmp_path / "registry"
+    publish(make_dist(tmp_path / "one", "cpu"), registry, REPO)
+    done = publish(make_dist(tmp_path / "two", "metal", digest="1" * 64), registry, REPO)
+    assert done.left_behind == ("torch-stable-abi211-cpu-x86_64-linux",)
+    assert done.variants == ("torch-stable-abi211-metal-x86_64-linux",)
+
+
+@pytest.mark.parametrize("victim", ["wheels/toy-1+cpu.whl", "build/torch-stable-abi211-cpu-x86_64-linux/__init__.py"])
+def test_a_flipped_byte_is_refused_and_nothing_is_written(tmp_path: Path, victim: str) -> None:
+    dist = make_dist(tmp_path / "dist", "cpu")
+    data = bytearray((dist / victim).read_bytes())
+    data[50] ^= 1
+    (dist / victim).write_bytes(data)
+    with pytest.raises(PublishError) as caught:
+        publish(dist, tmp_path / "registry", REPO)
+    (fault,) = caught.value.context["faults"]
+    assert fault["file"] == victim
+    assert fault["got"] == hash_file(dist / victim)[1]
+    assert fault["expected"] != fault["got"]
+    assert not (tmp_path / "registry").exists()
+
+
+def test_a_missing_file_nothing_built_and_a_bad_name_are_said(tmp_path: Path) -> None:
+    dist = make_dist(tmp_path / "dist", "cpu")
+    (dist / "wheels" / "toy-1+cpu.whl").unlink()
+    with pytest.raises(PublishError, match="got no file"):
+        publish(dist, tmp_path / "registry", REPO)
+    with pytest.raises(PublishError, match=r"holds no `kernel\.json`"):
+        publish(tmp_path / "empty", tmp_path / "registry", REPO)
+    with pytest.raises(UsageError, match="not a repository id"):
+        publish(make_dist(tmp_path / "ok", "cpu"), tmp_path / "registry", "../../etc")
+
+
+def test_dirty_sources_are_published_only_when_told(tmp_path: Path) -> None:
+    dist = make_dist(tmp_path / "dist", "cpu", dirty=True)
+    with pytest.raises(PublishError, match="sources differ from commit"):
+        publish(dist, tmp_path / "registry", REPO)
+    assert publish(dist, tmp_path / "registry", REPO, allow_dirty=True).changed
+
+
+def test_an_interrupted_publication_leaves_the_revision_before_and_can_be_repeated(tmp_path: Path) -> None:
+    registry = tmp_path / "registry"
+    before = publish(make_dist(tmp_path / "one", "cpu"), registry, REPO)
+    dist = make_dist(tmp_path / "two", "cpu", digest="2" * 64, size=3_000_000)
+    code = (
+        "import sys; from pathlib import Path; from kernelworks_build.publish import publish; print('go', flush=True);"
+        f" publish(Path({str(dist)!r}), Path({str(registry)!r}), {REPO!r})"
+    )
+    source = random.Random(7)
+    for _ in range(12):
+        with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            time.sleep(source.uniform(0, 0.04))
+            process.send_signal(signal.SIGKILL)
+        check_registry(registry)
+        assert connect(registry).read_index(REPO, before.commit)[0] == before.commit
+    done = publish(dist, registry, REPO)
+    assert connect(registry).versions(REPO) == {1: done.commit}
+    assert not list(registry.glob("demo/toy/.incoming*"))
+
+
+def test_eight_publishers_at_once_end_with_every_variant(tmp_path: Path) -> None:
+    backends = ["cann", "cpu", "cuda", "metal", "neuron", "rocm", "tpu", "xpu"]
+    code = (
+        "import sys; from pathlib import Path; from kernelworks_build.publish import publish;"
+        f" publish(Path(sys.argv[1]), Path({str(tmp_path / 'registry')!r}), {REPO!r})"
+    )
+    dists = [make_dist(tmp_path / backend, backend) for backend in backends]
+    running = [subprocess.Popen([sys.executable, "-c", code, str(dist)]) for dist in dists]
+    assert [process.wait() for process in running] == [0] * 8
+    index = read_revision(tmp_path / "registry" / REPO / "revisions" / connect(tmp_path / "registry").versions(REPO)[1])
+    assert index is not None
+    assert [variant.backend.kind for variant in index.variants] == backends
+    check_registry(tmp_path / "registry")
+
+

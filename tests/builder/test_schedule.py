@@ -1,0 +1,29 @@
+"""How many units are compiled at once."""
+
+from __future__ import annotations
+
+import pytest
+from kernelworks_build.schedule import available_memory, cores, parallel_units
+
+GIB = 1 << 30
+
+
+@pytest.mark.parametrize(
+    ("requested", "unit", "cores_", "memory", "expected"),
+    [
+        (None, 1 * GIB, 8, 64 * GIB, 8),
+        (None, 3 * GIB, 8, 10 * GIB, 3),
+        (2, 1 * GIB, 8, 64 * GIB, 2),
+        (16, 1 * GIB, 8, 4 * GIB, 4),
+        (None, 3 * GIB, 8, 1 * GIB, 1),
+    ],
+)
+def test_cores_and_memory_both_limit_and_one_always_runs(
+    requested: int | None, unit: int, cores_: int, memory: int, expected: int
+) -> None:
+    assert parallel_units(requested, unit_memory=unit, cores=cores_, memory=memory) == expected
+
+
+def test_this_machine_has_a_core_and_some_memory() -> None:
+    assert cores() >= 1
+    assert available_memory() > 1 << 20
