@@ -26,7 +26,7 @@ from kernelworks_build.cache import ActionCache
 from kernelworks_build.claims import Claims
 from kernelworks_build.compile import CompileSpec, build_id, compile_spec, make_action
 from kernelworks_build.compile_log import compile_error
-from kernelworks_build.manifest import Manifest
+from kernelworks_build.manifest import Manifest, source_files
 from kernelworks_build.matrix import Matrix
 from kernelworks_build.plan import PlannedVariant
 from kernelworks_build.progress import Progress
@@ -101,9 +101,14 @@ class Builder:
         self.actions = ActionCache(cache / "actions")
 
     @cached_property
+    def sources(self) -> tuple[str, ...]:
+        """The declared files, relative to the project: all that a build can see."""
+        return source_files(self.manifest, self.project)
+
+    @cached_property
     def source(self) -> Source:
         """Digest and git state of the declared files."""
-        return read_source(self.project, self.manifest.sources())
+        return read_source(self.project, self.sources)
 
     def build(self, planned: PlannedVariant, logs: Path) -> Built:
         """Build one variant, or take it from the cache; a failed compile leaves its log in the folder `logs`.
@@ -220,7 +225,7 @@ class Builder:
             shutil.copytree(resources.INCLUDE, folder / "include")
 
         return {
-            "source": self.store.add(lambda folder: stage(self.project, self.manifest.sources(), folder)),
+            "source": self.store.add(lambda folder: stage(self.project, self.sources, folder)),
             "spec": self.store.add(lambda folder: _write(folder / "compile.json", spec.to_bytes())),
             "builder": self.store.add(builder),
         }
@@ -248,7 +253,7 @@ class Builder:
                     result,
                     variant=planned.name,
                     project=self.project,
-                    declared=self.manifest.sources(),
+                    declared=self.sources,
                     log=log,
                 )
             yield result
@@ -256,9 +261,9 @@ class Builder:
     def _lay_out(self, package: Path, job: _Job, library: Path) -> None:
         """The package folder: the author's Python files, `_ops.py`, and the library."""
         package.mkdir(parents=True)
-        root = self.manifest.python_root
-        for path in self.manifest.python_files():
-            copy = package / Path(path).relative_to(root)
+        prefix = f"{self.manifest.package_folder}/"
+        for path in (path for path in self.sources if path.startswith(prefix)):
+            copy = package / path.removeprefix(prefix)
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(self.project / path, copy)
         _write(package / "_ops.py", _OPS.format(id=job.claims.id).encode())
@@ -276,7 +281,7 @@ class Builder:
             license=general.license,
             backend=claims.backend.kind,
             archs=tuple(f"{arch}+PTX" if arch in ptx else arch for arch in archs),
-            python_depends=tuple(general.python_depends or ()),
+            python_depends=self._python_depends(claims),
             files=tuple(files),
             builder_version=__version__,
             commit=self.source.commit,
@@ -284,6 +289,9 @@ class Builder:
             upstream=general.upstream,
             source=general.source,
         )
+
+    def _python_depends(self, claims: Claims) -> tuple[str, ...]:
+        return tuple(item.name for item in self.manifest.python_depends(claims.backend.kind))
 
     def _pack(self, job: _Job, action: Action, package: Path, folder: Path) -> Path:
         general = self.manifest.general
@@ -323,7 +331,7 @@ class Builder:
             platform=claims.platform,
             libraries=report.libraries,
             torch_symbols=TorchSymbols(report.torch_symbols),
-            python_depends=tuple(self.manifest.general.python_depends or ()),
+            python_depends=self._python_depends(claims),
             wheel=wheel,
             package=claims.package,
             files=tuple(list_tree(package)),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -12,6 +13,7 @@ from kernelworks.model.variant import DeviceArchs
 from kernelworks.model.variant_name import Version2
 from kernelworks_build.action import Action, Limits, Mount, Tree
 from kernelworks_build.capabilities import Capability
+from kernelworks_build.errors import PlanError
 from kernelworks_build.manifest import Component, Manifest
 from kernelworks_build.matrix import BackendRow
 from kernelworks_build.plan import PlannedVariant
@@ -19,7 +21,8 @@ from kernelworks_build.plan import PlannedVariant
 __all__ = ["CompileSpec", "build_id", "compile_spec", "make_action"]
 
 CXX = "/opt/sysroot/bin/g++"
-SOURCE_SUFFIXES = {".cpp", ".cc", ".cxx", ".c"}
+_HOST_SUFFIXES = {".c", ".cc", ".cpp", ".cxx"}
+_HEADER_SUFFIXES = {".cuh", ".def", ".h", ".hh", ".hpp", ".hxx", ".inc", ".inl"}
 
 _HOST_FLAGS = ("-O3", "-fPIC", "-fno-gnu-unique", "-ffunction-sections", "-fdata-sections")
 _INCLUDES = (
@@ -80,17 +83,18 @@ def compile_spec(manifest: Manifest, planned: PlannedVariant, row: BackendRow, i
         raise TypeError(msg)
     units = [
         _host_unit(source, "binding", planned, defines, manifest.torch.include, manifest.torch.cxx_flags, row)
-        for source in _compiled(manifest.torch.src, SOURCE_SUFFIXES)
+        for source in _host_sources(manifest.torch.src)
     ]
-    for component in manifest.components_of(row.name):
-        for source in component.src:
-            suffix = PurePosixPath(source).suffix
-            if suffix in row.device_suffixes:
-                units.append(_device_unit(source, component, planned, defines, row))
-            elif suffix in SOURCE_SUFFIXES:
-                units.append(
-                    _host_unit(source, component.name, planned, defines, component.include, component.cxx_flags, row)
-                )
+    for component in (item for item in manifest.components_of(row.name) if item.name in planned.components):
+        units += [
+            _host_unit(source, component.name, planned, defines, component.include, component.cxx_flags, row)
+            for source in _host_sources(component.src, row.device_suffixes)
+        ]
+        units += [
+            _device_unit(source, component, planned, defines, row)
+            for source in component.src
+            if PurePosixPath(source).suffix in row.device_suffixes
+        ]
     link = [CXX, "-shared", "-o", output, *(unit["object"] for unit in units), *_link_flags(row)]
     return CompileSpec(
         output, {"schema": 1, "id": ident, "units": units, "link": {"output": output, "command": link}}
@@ -120,8 +124,22 @@ def make_action(planned: PlannedVariant, row: BackendRow, spec: CompileSpec, tre
     )
 
 
-def _compiled(sources: Iterable[str], suffixes: Iterable[str]) -> list[str]:
-    return [source for source in sources if PurePosixPath(source).suffix in suffixes]
+def _host_sources(sources: Iterable[str], device_suffixes: Collection[str] = ()) -> list[str]:
+    """Those of `sources` that the host compiler compiles; the rest are headers and what goes to the device compiler.
+
+    Raises:
+        PlanError: A source that nobody would compile.
+    """
+    kinds = {source: PurePosixPath(source).suffix for source in sources}
+    known = {*_HOST_SUFFIXES, *_HEADER_SUFFIXES, *device_suffixes}
+    lost = [source for source, suffix in kinds.items() if suffix not in known]
+    if lost:
+        raise PlanError(
+            f"nothing compiles {', '.join(f'`{source}`' for source in lost)} here",
+            hint=f"this place takes {', '.join(sorted(known))}; device code goes into a component of its backend",
+            sources=lost,
+        )
+    return [source for source, suffix in kinds.items() if suffix in _HOST_SUFFIXES]
 
 
 def _defines(planned: PlannedVariant, row: BackendRow, ident: str) -> list[str]:
@@ -177,7 +195,7 @@ def _device_unit(
         f"--keep-dir={keep}",
         *defines,
         *_include_flags(component.include, row),
-        *_author_flags(component.cuda_flags),
+        *_author_flags(component.device_flags),
     ]
     return _unit("device", source, component.name, command, keep)
 
@@ -196,7 +214,8 @@ def _unit(kind: str, source: str, component: str, command: list[str], *folders: 
 
 def _include_flags(include: Iterable[str] | None, row: BackendRow) -> list[str]:
     own = [f"-I/src/{folder}" if folder != "." else "-I/src" for folder in include or ()]
-    return [*own, "-I/src", *(f"-isystem{folder}" for folder in (*_INCLUDES, *row.include_dirs))]
+    system = chain.from_iterable(("-isystem", folder) for folder in (*_INCLUDES, *row.include_dirs))
+    return [*own, "-I/src", *system]
 
 
 def _author_flags(flags: Iterable[str] | None) -> list[str]:

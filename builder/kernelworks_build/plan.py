@@ -23,6 +23,7 @@ class PlannedVariant:
     Attributes:
         name: Variant name.
         backend: The device side; `archs` are those of all components together.
+        components: Names of the components that are compiled.
         archs: Component name -> the archs that this component is compiled for.
         torch: The release whose headers it is compiled against.
         torch_releases: Every locked release that it claims to load with.
@@ -34,6 +35,7 @@ class PlannedVariant:
     backend: BackendFacts
     python_abi: PythonAbi
     platform: Platform
+    components: tuple[str, ...]
     archs: Mapping[str, DeviceArchs]
     torch: TorchRow
     torch_releases: tuple[str, ...]
@@ -87,7 +89,7 @@ def make_plan(
     """
     variants: list[PlannedVariant] = []
     skipped: list[Skipped] = []
-    for backend in manifest.general.backends:
+    for backend in manifest.backends:
         for item in _plan_backend(backend, manifest, matrix, locks, archs or {}):
             if isinstance(item, Skipped):
                 skipped.append(item)
@@ -142,9 +144,16 @@ def _plan_toolkit(
         yield Skipped(name, reason)
         return
     chosen: dict[str, DeviceArchs] = {}
-    for component in manifest.components_of(row.name):
-        if not toolkit.archs:
-            continue
+    components = [
+        component
+        for component in manifest.components_of(row.name)
+        if not (toolkit.version and component.toolkit_minver and toolkit.version < component.toolkit_minver.minor)
+    ]
+    foreign = sorted({name for component in components for name in component.depends} - {"torch"})
+    if foreign:
+        yield Skipped(name, f"{_quoted(foreign)} in `depends` cannot be provided yet")
+        return
+    for component in components if toolkit.archs else ():
         selection = _select(component, toolkit, archs)
         chosen[component.name] = selection.archs
         if selection.without_code and selection.archs.sass:
@@ -162,6 +171,7 @@ def _plan_toolkit(
         backend=BackendFacts(row.name, toolkit.version, _union(chosen.values())),
         python_abi=PythonAbi("abi3", matrix.abi3),
         platform=matrix.platform,
+        components=tuple(component.name for component in components),
         archs=chosen,
         torch=releases[0],
         torch_releases=tuple(one.release for one in releases),

@@ -1,0 +1,148 @@
+"""Which variants are built, and what is said of the others."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from kernelworks_build.compile import build_id, compile_spec, make_action
+from kernelworks_build.action import Tree
+from kernelworks_build.errors import PlanError
+from kernelworks_build.manifest import Manifest, parse_manifest
+from kernelworks_build.matrix import Matrix
+from kernelworks_build.plan import BuildPlan, make_plan
+
+MANIFEST = """
+[general]
+name = "my-relu"
+version = 1
+edition = 5
+license = "apache-2.0"
+backends = ["cpu", "cuda"]
+
+[torch]
+src = ["torch-ext/binding.cpp", "torch-ext/binding.h"]
+
+[torch.stable-abi]
+cpu = "2.11"
+cuda = "2.12"
+
+[kernel.relu_cpu]
+backend = "cpu"
+depends = ["torch"]
+src = ["cpu/relu.cpp", "cpu/relu.h"]
+include = ["cpu"]
+cxx-flags = ["-DFAST"]
+
+[kernel.relu_cuda]
+backend = "cuda"
+depends = ["torch"]
+src = ["cuda/relu.cu", "cuda/host.cpp"]
+cuda-capabilities = ["9.0a", "8.0+PTX"]
+cuda-flags = ["-std=c++17", "--use_fast_math"]
+"""
+CPU = "torch-stable-abi211-cpu-x86_64-linux"
+CUDA = "torch-stable-abi212-cu130-x86_64-linux"
+MATRIX = Matrix.load()
+LOCKS = {row.lock for row in MATRIX.torch} | {"cuda-13.0"}
+GOLDEN = Path(__file__).parent / "golden" / "compile"
+
+
+def manifest(text: str = MANIFEST) -> Manifest:
+    found, diagnostics = parse_manifest(text.encode(), "build.toml")
+    assert found, diagnostics
+    return found
+
+
+def plan(text: str = MANIFEST, locks: set[str] = LOCKS, **archs: list[str]) -> BuildPlan:
+    return make_plan(manifest(text), MATRIX, locks, archs)
+
+
+def test_a_stable_abi_kernel_has_one_variant_per_backend_and_toolkit() -> None:
+    cpu, cuda = plan().variants
+    assert (cpu.name, cuda.name) == (CPU, CUDA)
+    assert cpu.torch_releases == ("2.11.0", "2.12.1", "2.13.0", "2.14.1", "2.15.0")
+    assert cuda.torch_releases == cpu.torch_releases[1:]
+    assert (cpu.torch.release, cuda.torch.release) == ("2.11.0", "2.12.1")
+    assert (cuda.backend.archs.sass, cuda.backend.archs.ptx) == (("8.0", "9.0a"), ("8.0",))
+    assert plan().skipped == ()
+
+
+def test_archs_of_the_command_line_replace_those_of_the_manifest() -> None:
+    assert plan(cuda=["12.0"]).variants[1].backend.archs.sass == ("12.0",)
+    with pytest.raises(PlanError, match="`sm_90` is not a compute capability"):
+        plan(cuda=["sm_90"])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "locks", "subject", "reason"),
+    [
+        ('backends = ["cpu", "cuda"]', 'backends = ["cpu", "cuda", "rocm"]', LOCKS, "rocm", "not built yet"),
+        ('cuda = "2.12"', "", LOCKS, "cuda", "full torch ABI is not built yet"),
+        ('cuda = "2.12"', 'cuda = "2.99"', LOCKS, "cuda", "no locked torch release is 2.99 or newer"),
+        ("[torch]", '[general.cuda]\nminver = "13.1"\n\n[torch]', LOCKS, CUDA, "13.0 is older than minver 13.1"),
+        ("[torch]", '[general.cuda]\nmaxver = "12.9"\n\n[torch]', LOCKS, CUDA, "13.0 is newer than maxver 12.9"),
+        ('["9.0a", "8.0+PTX"]', '["10.3a"]', LOCKS, CUDA, "`relu_cuda` would have no device code"),
+        ('["9.0a", "8.0+PTX"]', '["8.0", "11.8"]', LOCKS, f"{CUDA} relu_cuda", "`11.8` gives no code"),
+        ('backend = "cuda"\ndepends = ["torch"]', 'backend = "cuda"\ndepends = ["torch", "cutlass_4_0"]', LOCKS, CUDA, "`cutlass_4_0`"),
+        ("", "", LOCKS - {"cuda-13.0"}, CUDA, "`cuda-13.0` is not locked"),
+    ],
+)
+def test_what_is_not_built_is_named_with_the_reason(
+    old: str, new: str, locks: set[str], subject: str, reason: str
+) -> None:
+    text = MANIFEST.replace(old, new, 1) if old else MANIFEST
+    if "rocm" in new:
+        text += '\n[kernel.r]\nbackend = "rocm"\ndepends = ["torch"]\nsrc = ["r.hip"]\n'
+    found = [item for item in plan(text, locks).skipped if item.subject == subject]
+    assert [item.reason for item in found if reason in item.reason], plan(text, locks).skipped
+
+
+def test_a_pattern_selects_variants_and_one_that_matches_none_is_an_error() -> None:
+    assert [item.name for item in plan().select(["*-cu130-*"]).variants] == [CUDA]
+    with pytest.raises(PlanError, match=r"no variant matches `\*rocm\*`"):
+        plan().select(["*rocm*"])
+
+
+def test_every_kind_of_variant_lowers_to_the_golden_compile_json() -> None:
+    for planned in plan().variants:
+        row = MATRIX.backends[planned.backend.kind]
+        ident = build_id("my_relu", planned.backend.kind, planned.name, "0" * 64)
+        spec = compile_spec(manifest(), planned, row, ident)
+        golden = GOLDEN / f"{planned.name}.json"
+        assert json.loads(golden.read_text()) == spec.document, f"if this is meant: write the new document to {golden}"
+
+
+@pytest.mark.parametrize(("old", "new"), [("cpu/relu.h", "cpu/relu.cu"), ("binding.h", "binding.hip"), ("cuda/host.cpp", "a.mm")])
+def test_a_source_that_nobody_would_compile_is_refused(old: str, new: str) -> None:
+    text = MANIFEST.replace(old, new)
+    with pytest.raises(PlanError, match="nothing compiles"):
+        for planned in plan(text).variants:
+            compile_spec(manifest(text), planned, MATRIX.backends[planned.backend.kind], "_x")
+
+
+def test_the_op_namespace_follows_sources_and_variant() -> None:
+    ident = build_id("my_relu", "cpu", CPU, "0" * 64)
+    assert ident.startswith("_my_relu_cpu_")
+    assert ident == build_id("my_relu", "cpu", CPU, "0" * 64)
+    assert len({ident, build_id("my_relu", "cpu", CPU, "1" * 64), build_id("my_relu", "cpu", CUDA, "0" * 64)}) == 3
+
+
+def test_an_action_is_told_by_its_inputs_and_not_by_where_they_lie_or_what_they_may_use() -> None:
+    planned = plan().variants[1]
+    row = MATRIX.backends["cuda"]
+    spec = compile_spec(manifest(), planned, row, "_my_relu_cuda_0")
+
+    def action(place: str, digest: str = "1") -> str:
+        names = (*planned.trees, "source", "spec", "builder")
+        trees = {name: Tree(digest if name == "source" else "0", Path(place, name)) for name in names}
+        made = make_action(planned, row, spec, trees)
+        assert [mount.target for mount in made.mounts if mount.tree.path.name == "cuda-13.0"] == ["/opt/cuda"]
+        looser = replace(made, limits=replace(made.limits, memory_bytes=1))
+        assert looser.digest() == made.digest()
+        return made.digest()
+
+    assert action("/a") == action("/b")
+    assert action("/a") != action("/a", digest="2")
