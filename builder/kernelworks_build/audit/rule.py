@@ -1,0 +1,108 @@
+"""What a rule of the audit is: a pure function from a case to findings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from kernelworks_build.audit.elf import ElfFacts
+from kernelworks_build.audit.facts import FolderFacts
+from kernelworks_build.audit.policy import Policy
+from kernelworks_build.claims import Claims
+
+__all__ = ["Case", "Finding", "Imports", "Rule", "bad", "good"]
+
+
+@dataclass(frozen=True)
+class Imports:
+    """The undefined symbols without a version, by who brings them; every one is in exactly one set, sorted.
+
+    Attributes:
+        torch: In the list of a claimed release, or torch's by its name.
+        python: The interpreter's.
+        compiler: Weak references that the compiler puts into every shared object.
+        unknown: All others, and `std` symbols: those have a version when they are libstdc++'s.
+    """
+
+    torch: tuple[str, ...]
+    python: tuple[str, ...]
+    compiler: tuple[str, ...]
+    unknown: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Case:
+    """All that a rule may look at.
+
+    Attributes:
+        facts: What is in the folder.
+        claims: What was asked for.
+        policy: What machines bring.
+        torch: The exported symbols of every claimed torch release.
+    """
+
+    facts: FolderFacts
+    claims: Claims
+    policy: Policy
+    torch: Mapping[str, frozenset[str]]
+
+    def imports(self, elf: ElfFacts) -> Imports:
+        """The undefined symbols of `elf` that no symbol version ties to a library."""
+        owners: dict[str, list[str]] = {"torch": [], "python": [], "compiler": [], "unknown": []}
+        for symbol in elf.undefined:
+            if symbol.version is None:
+                owners[self._owner(symbol.name)].append(symbol.name)
+        return Imports(**{owner: tuple(names) for owner, names in owners.items()})
+
+    def _owner(self, name: str) -> str:
+        if name in self.policy.unversioned:
+            return "compiler"
+        if self.policy.python_symbols.fullmatch(name):
+            return "python"
+        if not self.torch or self.policy.cxx_runtime_symbols.fullmatch(name):
+            return "unknown"
+        if self.policy.torch_symbols.fullmatch(name) or any(name in names for names in self.torch.values()):
+            return "torch"
+        return "unknown"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at.
+
+    Attributes:
+        ok: Whether it keeps the rule.
+        evidence: What was found.
+        file: Where, relative to the folder; empty where it is the variant as a whole.
+    """
+
+    ok: bool
+    evidence: str
+    file: str = ""
+
+
+def good(evidence: str, file: str = "") -> Finding:
+    """A finding that keeps the rule."""
+    return Finding(True, evidence, file)
+
+
+def bad(evidence: str, file: str = "") -> Finding:
+    """A finding that breaks the rule."""
+    return Finding(False, evidence, file)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rule.
+
+    Attributes:
+        id: Its name in reports, lower-case with hyphens.
+        title: What it demands, one sentence.
+        check: The findings in a case, good ones as well; none where the rule does not apply.
+        absent: Why it does not apply then.
+    """
+
+    id: str
+    title: str
+    check: Callable[[Case], Iterator[Finding]]
+    absent: str = "the folder holds no readable binary"

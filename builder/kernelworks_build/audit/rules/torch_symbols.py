@@ -1,0 +1,28 @@
+"""Every torch symbol that a binary imports is exported by every torch release that the variant claims."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kernelworks_build.audit.demangle import demangle
+from kernelworks_build.audit.rule import Case, Finding, Rule, bad, good
+
+__all__ = ["RULE"]
+
+
+def check(case: Case) -> Iterator[Finding]:
+    for elf in case.facts.elfs if case.torch else ():
+        names = case.imports(elf).torch
+        yield good(f"{len(names)} torch symbols looked up in torch {', '.join(case.torch)}", elf.path)
+        for name in names:
+            lacking = [release for release, exported in case.torch.items() if name not in exported]
+            if lacking:
+                yield bad(f"torch {', '.join(lacking)} lacks `{demangle(name)}` (`{name}`)", elf.path)
+
+
+RULE = Rule(
+    "torch-symbols",
+    "every claimed torch release exports the torch symbols that are imported",
+    check,
+    absent="no torch release is claimed, or the folder holds no readable binary",
+)

@@ -1,0 +1,28 @@
+"""Every undefined symbol is tied to a library by a version, or known to be torch's or the interpreter's.
+
+This catches a libc symbol newer than the stub that was linked against: it slips through without a version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kernelworks_build.audit.demangle import demangle
+from kernelworks_build.audit.rule import Case, Finding, Rule, bad, good
+
+__all__ = ["RULE"]
+
+
+def check(case: Case) -> Iterator[Finding]:
+    for elf in case.facts.elfs:
+        found = case.imports(elf)
+        known = {"torch": found.torch, "the interpreter": found.python, "gcc": found.compiler}
+        counts = ", ".join(f"{len(names)} from {owner}" for owner, names in known.items())
+        yield good(f"symbols without a version: {counts}", elf.path)
+        for name in found.unknown:
+            yield bad(f"nobody is known to bring `{demangle(name)}` (`{name}`)", elf.path)
+
+
+RULE = Rule(
+    "unversioned-symbols", "every undefined symbol without a version is torch's or the interpreter's", check
+)
