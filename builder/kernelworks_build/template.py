@@ -6,9 +6,11 @@ import difflib
 import re
 from pathlib import Path
 
+from pydantic_core import PydanticCustomError
+
 from kernelworks.errors import UsageError
 from kernelworks_build import resources
-from kernelworks_build.manifest import kernel_name_fault
+from kernelworks_build.manifest.grammar import kernel_name
 
 __all__ = ["create", "templates"]
 
@@ -27,8 +29,10 @@ def create(name: str, template: str, folder: Path | None = None) -> Path:
         UsageError: Not a kernel name, no such template, or something is there already.
     """
     org, _, kernel = name.rpartition("/")
-    if fault := kernel_name_fault(kernel):
-        raise UsageError(f"`{kernel}` is not a kernel name: {fault}", name=kernel)
+    try:
+        kernel_name(kernel)
+    except PydanticCustomError as error:  # the manifest's own rule and words
+        raise UsageError(str(error), hint=(error.context or {}).get("hint"), name=kernel) from error
     if org and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", org):
         raise UsageError(f"`{org}` is not the name of an organisation", name=name)
     if template not in templates():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from kernelworks_build.cli.console import JsonOption, ProjectArgument, note, print_json
-from kernelworks_build.manifest import check_manifest, require
+from kernelworks_build.manifest import MANIFEST, check_manifest, read_manifest
 
 NAME = "check"
 
@@ -17,8 +17,9 @@ def command(project: ProjectArgument = Path(), *, as_json: JsonOption = False) -
         for diagnostic in diagnostics:
             if diagnostic.severity == "warning":
                 note(f"warning: {diagnostic}")
-    require(diagnostics)
+    if any(diagnostic.severity == "error" for diagnostic in diagnostics):
+        read_manifest(project)  # raises, with all of them
     if as_json:
         print_json({"diagnostics": [diagnostic.to_json() for diagnostic in diagnostics]})
     else:
-        note(f"{project / 'build.toml'}: no fault found")
+        note(f"{project / MANIFEST}: no fault found")

@@ -9,7 +9,7 @@ import typer
 
 from kernelworks import settings
 from kernelworks.errors import UsageError
-from kernelworks.transport import connect
+from kernelworks.transport.directory import folder_of
 from kernelworks_build.cli.console import JsonOption, note, print_json
 from kernelworks_build.publish import publish
 
@@ -31,7 +31,7 @@ def command(
     if target is None:
         raise UsageError("no registry is named", hint="pass `--registry FOLDER` or set KERNELWORKS_REGISTRY")
     folder = dist / "dist" if (dist / "build.toml").is_file() else dist
-    done = publish(folder, registry_folder(target), to, allow_dirty=allow_dirty)
+    done = publish(folder, folder_of(target), to, allow_dirty=allow_dirty)
     if as_json:
         print_json({"repo": to, **vars(done)})
         return

@@ -9,7 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-__all__ = ["FileEntry", "canonical_json", "hash_bytes", "hash_file", "hash_stream", "list_tree", "tree_digest"]
+__all__ = [
+    "FileEntry",
+    "canonical_json",
+    "hash_bytes",
+    "hash_file",
+    "hash_stream",
+    "list_tree",
+    "tree_digest",
+]
 
 _CHUNK = 1 << 20
 

@@ -21,7 +21,7 @@ KERNEL_NAME_PATTERN = "[a-z][-a-z0-9]*[a-z0-9]"
 
 @dataclass(frozen=True)
 class Source:
-    """Where the sources came from: digest of the files, and the git commit (40 or 64 hex) where there is one."""
+    """Where the sources came from: digest of the files, and the git commit (40 or 64 hex) if there is one."""
 
     digest: str
     commit: str | None = None
@@ -61,7 +61,9 @@ class Index:
                 "license": self.license,
                 "source": self.source.to_json(),
                 "builder": self.builder,
-                "variants": [variant.to_json() for variant in sorted(self.variants, key=lambda item: item.name)],
+                "variants": [
+                    variant.to_json() for variant in sorted(self.variants, key=lambda item: item.name)
+                ],
             }
         )
 
@@ -75,7 +77,9 @@ class Index:
         root = parse_json(data, origin)
         schema = root.get("schema")
         if schema.natural() != SCHEMA:
-            raise schema.fault(f"is {schema.value}, and this version reads schema {SCHEMA}; upgrade kernelworks")
+            raise schema.fault(
+                f"is {schema.value}, and this version reads schema {SCHEMA}; upgrade kernelworks"
+            )
         source = root.get("source")
         commit = source.opt("commit")
         index = cls(

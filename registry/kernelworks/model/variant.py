@@ -1,4 +1,4 @@
-"""The facts of one variant: what a process must be for it to load. Compatibility is decided from these alone."""
+"""The facts of one variant: what a process must be for it to load; they alone decide compatibility."""
 
 from __future__ import annotations
 
@@ -9,7 +9,15 @@ from kernelworks.model.decode import Node
 from kernelworks.model.digest import FileEntry
 from kernelworks.model.variant_name import Version2, format_version, parse_version
 
-__all__ = ["BackendFacts", "DeviceArchs", "FrameworkFacts", "Platform", "PythonAbi", "TorchSymbols", "Variant"]
+__all__ = [
+    "BackendFacts",
+    "DeviceArchs",
+    "FrameworkFacts",
+    "Platform",
+    "PythonAbi",
+    "TorchSymbols",
+    "Variant",
+]
 
 _VERSION = r"[0-9]+\.[0-9]+"
 _ARCH = r"[0-9]+\.[0-9][af]?|gfx[0-9a-f]+(:[a-z]+[+-])*"
@@ -220,4 +228,6 @@ def _version(node: Node) -> Version2:
 
 
 def _file_entry(node: Node) -> FileEntry:
-    return FileEntry(node.get("path").relative_path(), node.get("size").natural(), node.get("sha256").sha256())
+    return FileEntry(
+        node.get("path").relative_path(), node.get("size").natural(), node.get("sha256").sha256()
+    )

@@ -17,7 +17,7 @@ from typing import Any
 
 from kernelworks.errors import UsageError
 
-__all__ = ["VariantName", "Version2", "format_version", "parse_version", "version_digits"]
+__all__ = ["VariantName", "Version2", "format_version", "known_backends", "parse_version", "version_digits"]
 
 Version2 = tuple[int, int]
 
@@ -54,7 +54,9 @@ class VariantName:
         if self.cxx11 is not None:
             framework += "-cxx11" if self.cxx11 else "-cxx98"
         prefix = _table()["backend-prefixes"].get(self.backend, self.backend)
-        backend = prefix if self.backend_version is None else f"{prefix}{version_digits(self.backend_version)}"
+        backend = (
+            prefix if self.backend_version is None else f"{prefix}{version_digits(self.backend_version)}"
+        )
         return f"{framework}-{backend}-{self.cpu}-{self.os}"
 
     @classmethod
@@ -62,7 +64,7 @@ class VariantName:
         """The parts of `text`.
 
         Raises:
-            UsageError: Not a variant name, or a version that is not in the table; the nearest known one is named.
+            UsageError: Not a variant name, or a version that is not in the table; it names the nearest known.
         """
         noarch = re.fullmatch(r"(torch|tvm-ffi)-([a-z]+)", text)
         if noarch:
@@ -79,9 +81,10 @@ class VariantName:
                 name=text,
             )
         framework, digits, cxx, prefix, backend_digits, cpu, os = whole.groups()
-        by_prefix = {prefix: backend for backend, prefix in _table()["backend-prefixes"].items()}
-        backend = by_prefix.get(prefix, prefix)
-        _known("backend", backend, _table()["backends"], text)
+        prefixes: dict[str, str] = _table()["backend-prefixes"]
+        by_prefix: dict[str, str] = {prefixes.get(known, known): known for known in _table()["backends"]}
+        _known("backend", prefix, by_prefix, text)
+        backend = by_prefix[prefix]
         return cls(
             framework,
             _lookup(_FRAMEWORKS[framework], digits, text),
@@ -114,6 +117,11 @@ def parse_version(text: str) -> Version2:
         msg = f"`{text}` does not start with a major and a minor version"
         raise ValueError(msg)
     return int(found[1]), int(found[2])
+
+
+def known_backends() -> tuple[str, ...]:
+    """Every backend name, sorted."""
+    return tuple(_table()["backends"])
 
 
 @cache

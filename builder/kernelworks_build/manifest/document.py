@@ -1,0 +1,96 @@
+"""A manifest before it is a `Manifest`: data, places, and reading that steps over wrong shapes."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from kernelworks_build.manifest.diagnostics import Diagnostic
+from kernelworks_build.manifest.model import FRAMEWORKS
+from kernelworks_build.manifest.positions import DocumentPath, Positions, scan
+from kernelworks_build.toml import TOMLDecodeError, parse_toml
+
+__all__ = ["Document", "parse_document"]
+
+
+@dataclass(frozen=True)
+class Document:
+    """A TOML document; rules read it so that one fault does not hide another.
+
+    Attributes:
+        data: As `tomllib` reads it, with decimal numbers as `Decimal`, which keeps them as written (`2.10`).
+        positions: Where everything stands.
+    """
+
+    data: dict[str, Any]
+    positions: Positions
+
+    def unit_tables(self) -> list[DocumentPath]:
+        """The tables that list sources: those of frameworks, and every component."""
+        return [
+            *((key,) for key in FRAMEWORKS if key in self.data),
+            *(("kernel", name) for name in self.table("kernel")),
+        ]
+
+    def table(self, *path: str | int) -> dict[str, Any]:
+        """The table at `path`; empty where there is none."""
+        found = self.value(*path)
+        return found if isinstance(found, dict) else {}
+
+    def text(self, *path: str | int) -> str | None:
+        """The text at `path`, or None."""
+        found = self.value(*path)
+        return found if isinstance(found, str) else None
+
+    def texts(self, *path: str | int) -> list[tuple[DocumentPath, str]]:
+        """The texts of the list at `path`, each with its own path."""
+        found = self.value(*path)
+        items = found if isinstance(found, list) else []
+        return [((*path, index), item) for index, item in enumerate(items) if isinstance(item, str)]
+
+    def spelling(self, table: DocumentPath, key: str | int) -> str | int:
+        """`key` as the table at `table` spells it: with underscores where it has them instead of dashes."""
+        underscored = str(key).replace("-", "_")
+        found = self.table(*table)
+        return underscored if key not in found and underscored in found else key
+
+    def value(self, *path: str | int) -> Any:
+        """Whatever is at `path`, or None."""
+        found: Any = self.data
+        try:
+            for part in path:
+                found = found[part]
+        except (KeyError, IndexError, TypeError):
+            return None
+        return found
+
+
+def parse_document(data: bytes, file: str) -> Document | Diagnostic:
+    """The document in `data`, or what keeps it from being TOML; `file` names it in the diagnostic."""
+    try:
+        text = data.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        before = data[: error.start].decode("utf-8-sig", "replace")
+        return Diagnostic(file, *_place(before, len(before)), "error", "not UTF-8 text", "save it as UTF-8")
+    try:
+        return Document(parse_toml(text, parse_float=Decimal), scan(text))
+    except RecursionError:
+        return Diagnostic(file, 1, 1, "error", "not a manifest: values are nested too deeply")
+    except ValueError as error:
+        return _syntax_error(error, text, file)
+
+
+def _syntax_error(error: ValueError, text: str, file: str) -> Diagnostic:
+    """`tomllib` tells the place in its message: `... (at line 3, column 5)` or `... (at end of document)`."""
+    words, _, where = (
+        str(error).rpartition(" (at ") if isinstance(error, TOMLDecodeError) else (str(error), "", "")
+    )
+    found = re.fullmatch(r"line (\d+), column (\d+)\)", where)
+    place = (int(found[1]), int(found[2])) if found else _place(text, len(text))
+    return Diagnostic(file, *place, "error", f"not valid TOML: {words[:1].lower()}{words[1:]}")
+
+
+def _place(text: str, offset: int) -> tuple[int, int]:
+    return text.count("\n", 0, offset) + 1, offset - (text.rfind("\n", 0, offset) + 1) + 1

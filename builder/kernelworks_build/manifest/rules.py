@@ -1,0 +1,163 @@
+"""What must hold between the values of a manifest; over the document, so that no fault hides another."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable, Iterator
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from pydantic_core import PydanticCustomError
+
+from kernelworks.model.variant_name import known_backends
+from kernelworks_build.manifest.backends import COMPONENTS
+from kernelworks_build.manifest.diagnostics import Fault, show
+from kernelworks_build.manifest.document import Document
+from kernelworks_build.manifest.grammar import Version
+from kernelworks_build.manifest.model import FRAMEWORKS, TorchNoarch
+from kernelworks_build.manifest.positions import DocumentPath
+from kernelworks_build.manifest.table import kebab
+from kernelworks_build.toml import read_toml
+
+__all__ = ["RULES", "Rule"]
+
+Rule = Callable[[Document], Iterator[Fault]]
+
+
+def exactly_one_framework(document: Document) -> Iterator[Fault]:
+    present = [key for key in FRAMEWORKS if key in document.data]
+    if not present:
+        choices = ", ".join(f"`[{key}]`" for key in FRAMEWORKS)
+        yield Fault((), "the manifest lacks a framework table", f"add one of {choices}")
+    for key in present[1:]:
+        yield Fault((key,), f"`[{key}]` stands beside `[{present[0]}]`", "keep one framework table", at="key")
+
+
+def declared_backends_are_compiled(document: Document) -> Iterator[Fault]:
+    components = document.table("kernel")
+    if not _is_compiled(document) or not all(
+        _backend_of(document, name) in COMPONENTS for name in components
+    ):
+        return
+    compiled = {_backend_of(document, name) for name in components}
+    for path, backend in document.texts("general", "backends"):
+        if backend in known_backends() and backend not in compiled:
+            if backend in COMPONENTS:
+                hint = f'add a `[kernel.<name>]` with `backend = "{backend}"`, or remove it from `backends`'
+            else:
+                hint = "only `[torch-noarch]` kernels can have it; remove it from `backends`"
+            yield Fault(path, f"no component is compiled for backend {show(backend)}", hint)
+
+
+def components_are_declared(document: Document) -> Iterator[Fault]:
+    declared = {backend for _, backend in document.texts("general", "backends")}
+    for name in document.table("kernel"):
+        backend = _backend_of(document, name)
+        if declared and backend in COMPONENTS and backend not in declared:
+            yield Fault(
+                ("kernel", name, "backend"),
+                f"{show(name)} is not built: `{backend}` is not among the backends of `[general]`",
+                f'add `"{backend}"` to `backends`',
+                "warning",
+            )
+
+
+def noarch_has_no_components(document: Document) -> Iterator[Fault]:
+    if [key for key in FRAMEWORKS if key in document.data] != ["torch-noarch"]:
+        return
+    for name in document.table("kernel"):
+        yield Fault(
+            ("kernel", name),
+            f"{show(name)} is not built: a `[torch-noarch]` kernel has no components",
+            "use `[torch]`, or remove it",
+            "warning",
+            "key",
+        )
+
+
+def noarch_keys_have_dashes(document: Document) -> Iterator[Fault]:
+    for key in document.table("torch-noarch"):
+        if "_" in key and kebab(key) in TorchNoarch.key_examples():
+            hint = f"write `{kebab(key)}`"
+            yield Fault(("torch-noarch", key), f"{show(key)} has an underscore", hint, "warning", "key")
+
+
+def bounds_are_in_order(document: Document) -> Iterator[Fault]:
+    for path in (("torch",), ("general", "cuda")):
+        minver, maxver = (_version(document.text(*path, key)) for key in ("minver", "maxver"))
+        if minver and maxver and maxver < minver:
+            yield Fault(
+                (*path, "maxver"),
+                f"maxver {show(maxver.text)} is below minver {show(minver.text)}, so nothing would be built",
+            )
+
+
+def stable_abi_is_used(document: Document) -> Iterator[Fault]:
+    declared = {backend for _, backend in document.texts("general", "backends")}
+    for backend in document.table("torch", "stable-abi"):
+        if declared and backend in known_backends() and backend not in declared:
+            yield Fault(
+                ("torch", "stable-abi", backend),
+                f"`{backend}` is not among the backends of `[general]`, so its stable ABI is ignored",
+                severity="warning",
+                at="key",
+            )
+
+
+def lists_have_no_duplicates(document: Document) -> Iterator[Fault]:
+    for path in [
+        ("general", "backends"),
+        *((*table, key) for table in document.unit_tables() for key in ("src", "include")),
+    ]:
+        first: dict[str, DocumentPath] = {}
+        for place, text in document.texts(*path):
+            if text in first:
+                line = document.positions.value(first[text])[0]
+                yield Fault(
+                    place, f"{show(text)} is listed twice", f"it is already in line {line}", "warning"
+                )
+            first.setdefault(text, place)
+
+
+def flags_are_the_authors(document: Document) -> Iterator[Fault]:
+    for table in document.unit_tables():
+        for key in document.table(*table):
+            for path, flag in document.texts(*table, key) if key.endswith("-flags") else ():
+                for row in _flags():
+                    if re.fullmatch(row["pattern"], flag):
+                        yield Fault(path, f"{show(flag)}: {row['what']}", row["hint"], "warning")
+
+
+RULES: tuple[Rule, ...] = (
+    exactly_one_framework,
+    declared_backends_are_compiled,
+    components_are_declared,
+    noarch_has_no_components,
+    noarch_keys_have_dashes,
+    bounds_are_in_order,
+    stable_abi_is_used,
+    lists_have_no_duplicates,
+    flags_are_the_authors,
+)
+
+
+def _is_compiled(document: Document) -> bool:
+    return any(form.compiled and key in document.data for key, form in FRAMEWORKS.items())
+
+
+def _backend_of(document: Document, component: str) -> str | None:
+    return document.text("kernel", component, "backend")
+
+
+def _version(text: str | None) -> Version | None:
+    with contextlib.suppress(PydanticCustomError):
+        return Version.parse(text or "")
+    return None
+
+
+@cache
+def _flags() -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = read_toml(files("kernelworks_build.manifest") / "flags.toml")["flag"]
+    return rows
