@@ -89,6 +89,7 @@ class ActionResult:
         max_rss_bytes: Peak resident memory of the largest process.
         executor: `bwrap`, `none`, ...
         hermetic: Whether the executor isolates an action from the host.
+        missing_outputs: Outputs of the action that are not there, or only behind a symbolic link.
     """
 
     exit_code: int
@@ -100,6 +101,7 @@ class ActionResult:
     max_rss_bytes: int
     executor: str
     hermetic: bool
+    missing_outputs: tuple[str, ...] = ()
 
 
 class Executor(Protocol):

@@ -244,8 +244,7 @@ class Builder:
             steps = len(job.spec.document["units"]) + 1
             with self.progress.task(f"compile {planned.name}", steps, "steps") as advance:
                 result = self.executor.run(action, work, Path(temporary) / "log", _steps(advance))
-            missing = [name for name in action.outputs if not (work / name).is_file()]
-            if result.exit_code != 0 or missing:
+            if result.exit_code != 0 or result.missing_outputs:
                 logs.mkdir(parents=True, exist_ok=True)
                 log = logs / f"{planned.name}.log"
                 shutil.copyfile(result.log, log)

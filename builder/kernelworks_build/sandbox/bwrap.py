@@ -1,0 +1,155 @@
+"""Runs an action in bubblewrap: own namespaces, no network, nothing of the host but the action's mounts."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from kernelworks_build.action import BUILD, Action, ActionResult
+from kernelworks_build.errors import SandboxError
+from kernelworks_build.sandbox import layout
+from kernelworks_build.sandbox.process import require_own_proc, result, supervise
+
+__all__ = ["Bwrap"]
+
+_ISOLATION = (
+    *("--unshare-all", "--die-with-parent", "--new-session", "--clearenv"),
+    *("--uid", str(layout.UID), "--gid", str(layout.GID), "--hostname", layout.HOSTNAME),
+)
+_PROC = (("--proc", "/proc"), ("--ro-bind", "/proc", "/proc"))
+"""A fresh `/proc`; inside another sandbox the kernel refuses one, and the outer one must do."""
+
+_INSTALLERS = (
+    ("apt-get", "apt-get install bubblewrap"),
+    ("dnf", "dnf install bubblewrap"),
+    ("zypper", "zypper install bubblewrap"),
+    ("pacman", "pacman -S bubblewrap"),
+    ("apk", "apk add bubblewrap"),
+)
+_SYSCTLS = (
+    ("user.max_user_namespaces", "0", "15000"),
+    ("kernel.unprivileged_userns_clone", "0", "1"),
+    ("kernel.apparmor_restrict_unprivileged_userns", "1", "0"),
+)
+"""Name, the value that forbids namespaces, one that allows them."""
+
+_OTHERWISE = "or use `--sandbox none`, which is recorded as not hermetic"
+
+
+@dataclass(frozen=True)
+class _Dialect:
+    """What bubblewrap can do here: its path, the options for `/proc`, whether a tmpfs can have a size."""
+
+    program: str
+    proc: tuple[str, ...]
+    sizes: bool
+
+    def tmpfs(self, target: str, limit_bytes: int) -> tuple[str, ...]:
+        return (*(("--size", str(limit_bytes)) if self.sizes else ()), "--tmpfs", target)
+
+
+class Bwrap:
+    """The executor `bwrap`."""
+
+    name = "bwrap"
+    hermetic = True
+
+    def check(self) -> None:
+        """Make a trivial sandbox.
+
+        Raises:
+            SandboxError: bubblewrap is missing or may not make namespaces here, or `/proc` is not ours.
+        """
+        _ = self._dialect
+
+    def run(
+        self, action: Action, build_dir: Path, log: Path, on_line: Callable[[str], None] | None = None
+    ) -> ActionResult:
+        """Run `action` as `Executor.run` says.
+
+        Raises:
+            SandboxError: The sandbox cannot be made, or holds no such command.
+        """
+        with tempfile.TemporaryFile("w+", encoding="utf-8") as status:
+            argv = _command(self._dialect, action, build_dir, status.fileno())
+            verdict = supervise(argv, {}, action.limits, log, on_line, pass_fds=[status.fileno()])
+            status.seek(0)
+            started = '"exit-code"' in status.read()  # bubblewrap's own failures give none
+        if verdict.error or (verdict.exit_code > 0 and not started):
+            why = verdict.error or _last_line(log.read_text(encoding="utf-8"))
+            raise SandboxError(f"the sandbox cannot run `{action.argv[0]}`: {why}", log=log)
+        return result(verdict, self, action, build_dir, log)
+
+    @cached_property
+    def _dialect(self) -> _Dialect:
+        require_own_proc()
+        program = shutil.which("bwrap")
+        if program is None:
+            raise SandboxError("bubblewrap is not installed", hint=f"{_install_hint()}, {_OTHERWISE}")
+        for (
+            proc
+        ) in _PROC:  # with the host as root, read-only: only the namespaces are tried, and options listed
+            argv = [program, *_ISOLATION, "--ro-bind", "/", "/", *proc, "--dev", "/dev", program, "--help"]
+            probe = subprocess.run(argv, env={}, capture_output=True, text=True, check=False)
+            if probe.returncode == 0:
+                return _Dialect(program, proc, sizes="--size" in probe.stdout)
+        raise _refused(_last_line(probe.stderr))
+
+
+def _command(dialect: _Dialect, action: Action, build_dir: Path, status_fd: int) -> list[str]:
+    memory = action.limits.memory_bytes
+    command = [dialect.program, *_ISOLATION, "--json-status-fd", str(status_fd)]
+    for name, value in layout.environment(action).items():
+        command += ["--setenv", name, value]
+    for mount in layout.outermost_first(action.mounts):
+        command += ["--ro-bind", str(mount.tree.path), mount.target]
+    for name, target in layout.ROOT_LINKS.items():
+        command += ["--symlink", target, f"/{name}"]
+    command += [*dialect.proc, "--dev", "/dev"]
+    for folder in layout.SCRATCH:
+        command += dialect.tmpfs(folder, memory)
+    command += ["--bind", str(build_dir), BUILD, "--chdir", BUILD]
+    command += ["--remount-ro", "/dev", "--remount-ro", "/"]
+    return [*command, "--", *action.argv]
+
+
+def _refused(why: str) -> SandboxError:
+    """The error for a kernel or container that allows no namespaces, with the settings that forbid them."""
+    culprits = {name: allowed for name, forbidden, allowed in _SYSCTLS if _sysctl(name) == forbidden}
+    if culprits:
+        settings = " ".join(f"{name}={value}" for name, value in culprits.items())
+        remedy = f"allow them by `{_sudo()}sysctl -w {settings}`"
+    else:
+        remedy = "allow user namespaces in the container's or the security module's policy"
+    return SandboxError(
+        f"bubblewrap cannot make namespaces here: `{why}`",
+        hint=f"{remedy}, {_OTHERWISE}",
+        sysctls=list(culprits),
+        why=why,
+    )
+
+
+def _sysctl(name: str) -> str | None:
+    path = Path("/proc/sys", *name.split("."))
+    return path.read_text(encoding="ascii").strip() if path.exists() else None
+
+
+def _install_hint() -> str:
+    for program, command in _INSTALLERS:
+        if shutil.which(program):
+            return f"run `{_sudo()}{command}`"
+    return "install the package `bubblewrap`"
+
+
+def _sudo() -> str:
+    return "" if os.geteuid() == 0 else "sudo "
+
+
+def _last_line(text: str) -> str:
+    return (text.splitlines() or [""])[-1]
