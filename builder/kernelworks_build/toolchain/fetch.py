@@ -1,0 +1,223 @@
+"""Downloads: artifacts into the cache, in parallel, resumed, and proved before they get their name."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from filelock import FileLock
+
+from kernelworks.model.digest import hash_file
+from kernelworks_build.errors import ToolchainError
+from kernelworks_build.progress import Advance, Progress
+from kernelworks_build.toolchain.locate import locate
+from kernelworks_build.toolchain.lock import Artifact
+from kernelworks_build.toolchain.origins import Origins
+from kernelworks_build.toolchain.remote import Remote, RemoteError, shown
+
+__all__ = ["Fetcher"]
+
+_PAUSES = (0.2, 1.0, 3.0)  # seconds before an origin is asked again after a passing fault
+_CHUNK = 1 << 20
+
+
+class Fetcher:
+    """Fetches artifacts into `cache`/artifacts, each under its SHA-256.
+
+    Args:
+        cache: The cache's root.
+        origins: Where to look.
+        progress: Who is told.
+        jobs: Downloads at a time.
+    """
+
+    def __init__(self, cache: Path, origins: Origins, progress: Progress, jobs: int = 4) -> None:
+        self.origins = origins
+        self.progress = progress
+        self._folder = cache / "artifacts"
+        self._jobs = jobs
+
+    def fetch(self, artifacts: Iterable[Artifact], *, relock: str = "kernel-build lock") -> dict[Artifact, Path]:
+        """The path of each artifact; every one has been read whole and has its size and SHA-256.
+
+        A cached file that has been damaged is noted and fetched anew. `relock` is the command that pins the
+        artifacts anew, for the hint of an error.
+
+        Raises:
+            ToolchainError: All faults of the batch: bytes that are not those of the lock, artifacts that no
+                origin has.
+        """
+        self._folder.mkdir(parents=True, exist_ok=True)
+        paths = {artifact: self._folder / artifact.sha256 for artifact in artifacts}
+        missing = [artifact for artifact, path in paths.items() if not _is(artifact, path)]
+        faults = self._download(missing) if missing else []
+        if faults:
+            raise _together(faults, relock)
+        return paths
+
+    def _download(self, artifacts: Sequence[Artifact]) -> list[ToolchainError]:
+        stop = threading.Event()
+        label = f"fetching {len(artifacts)} package{'s' if len(artifacts) > 1 else ''}"
+        with (
+            Remote(self.origins.python.certificate) as remote,
+            self.progress.task(label, sum(artifact.size for artifact in artifacts), "B") as advance,
+            ThreadPoolExecutor(self._jobs) as pool,
+        ):
+            downloads = [
+                _Download(artifact, self._folder, self.origins, remote, advance, self.progress, stop)
+                for artifact in artifacts
+            ]
+            running = [pool.submit(download.run) for download in downloads]
+            try:
+                return [fault for future in running if (fault := future.result())]
+            except BaseException:
+                stop.set()
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+
+
+@dataclass
+class _Download:
+    """One artifact on its way into the cache."""
+
+    artifact: Artifact
+    folder: Path
+    origins: Origins
+    remote: Remote
+    advance: Advance
+    progress: Progress
+    stop: threading.Event
+    told: int = 0
+
+    @property
+    def path(self) -> Path:
+        return self.folder / self.artifact.sha256
+
+    @property
+    def part(self) -> Path:
+        return self.folder / f"{self.artifact.sha256}.part"
+
+    def run(self) -> ToolchainError | None:
+        """Why the artifact is not in the cache afterwards; None where it is."""
+        with FileLock(f"{self.path}.lock"):
+            if self.path.is_file():
+                if _is(self.artifact, self.path):  # another process was faster
+                    self._tell(self.artifact.size)
+                    return None
+                self.progress.note(f"the cached `{self.artifact.file}` is damaged: fetching it again")
+                self.path.unlink()
+            looked: list[tuple[str, str]] = []
+            for url in locate(self.artifact, self.origins, self.remote, lambda *fault: looked.append(fault)):
+                try:
+                    self._take(url)
+                except RemoteError as error:  # noqa: PERF203  # the next origin may have it
+                    looked.append((shown(url), str(error)))
+                except ToolchainError as error:
+                    return error
+                else:
+                    return None
+            return _gone(self.artifact, looked)
+
+    def _take(self, url: str) -> None:
+        """Complete the part file from `url`, prove it, and give it its name."""
+        pauses = iter(_PAUSES)
+        while True:
+            resumed = self.part.exists()
+            try:
+                self._stream(url)
+            except RemoteError as error:
+                pause = next(pauses, None)
+                if error.lasting or pause is None or self.stop.wait(pause):
+                    raise
+            except ToolchainError:
+                self.part.unlink()
+                if not resumed:
+                    raise  # else what an earlier run left was the wrong part: once more, from the start
+            else:
+                self.part.replace(self.path)
+                return
+
+    def _stream(self, url: str) -> None:
+        wanted = self.artifact
+        with self.part.open("a+b") as stream:
+            digest, size = _digest_so_far(stream)
+            if size < wanted.size:
+                with self.remote.open(url, start=size) as body:
+                    if body.total not in {None, wanted.size}:
+                        raise _wrong(wanted, url, f"{wanted.size} bytes", f"{body.total} bytes")
+                    if not body.ranged:
+                        stream.truncate(0)
+                        digest, size = hashlib.sha256(), 0
+                    elif body.start != size:
+                        raise RemoteError("gave another range than was asked for", lasting=True)
+                    for chunk in body.chunks:
+                        digest.update(chunk)
+                        size += stream.write(chunk)
+                        self._tell(size)
+                        if size > wanted.size or self.stop.is_set():
+                            break
+            if size > wanted.size:
+                raise _wrong(wanted, url, f"{wanted.size} bytes", "more")
+            if size < wanted.size:
+                raise RemoteError(f"the connection was cut after {size} of {wanted.size} bytes", lasting=False)
+            if digest.hexdigest() != wanted.sha256:
+                raise _wrong(wanted, url, wanted.sha256, digest.hexdigest())
+            os.fsync(stream.fileno())
+
+    def _tell(self, size: int) -> None:
+        """Tell how far it is; what is fetched twice is told once."""
+        self.advance(max(0, size - self.told))
+        self.told = max(size, self.told)
+
+
+def _is(artifact: Artifact, path: Path) -> bool:
+    return path.is_file() and hash_file(path) == (artifact.size, artifact.sha256)
+
+
+def _digest_so_far(stream: BinaryIO) -> tuple[hashlib._Hash, int]:
+    stream.seek(0)
+    digest = hashlib.sha256()
+    while chunk := stream.read(_CHUNK):
+        digest.update(chunk)
+    return digest, stream.tell()
+
+
+def _wrong(artifact: Artifact, url: str, expected: str, got: str) -> ToolchainError:
+    return ToolchainError(
+        f"`{artifact.file}` from `{shown(url)}` is not that of the lock: expected `{expected}`, got `{got}`",
+        file=artifact.file,
+        url=shown(url),
+        expected=expected,
+        got=got,
+    )
+
+
+def _gone(artifact: Artifact, looked: Sequence[tuple[str, str]]) -> ToolchainError:
+    where = ", ".join(f"`{place}` ({reason})" for place, reason in looked)
+    return ToolchainError(
+        f"`{artifact.file}` ({artifact.name} {artifact.version}) is at none of its origins: {where}",
+        file=artifact.file,
+        looked=[{"place": place, "reason": reason} for place, reason in looked],
+    )
+
+
+def _together(faults: Sequence[ToolchainError], relock: str) -> ToolchainError:
+    """One error for a batch, with what to do about artifacts that are gone."""
+    others = "name another origin in KERNELWORKS_PYPI_INDEX or KERNELWORKS_DEB_MIRROR"
+    gone = f"`{relock}` pins what the origins have now; or {others}"
+    wrong = f"an origin, or something on the way to it, has changed the file: {others}"
+    for fault in faults:
+        fault.hint = wrong if "expected" in fault.context else gone
+    if len(faults) == 1:
+        return faults[0]
+    return ToolchainError(
+        f"{len(faults)} packages cannot be had: " + "; ".join(fault.message for fault in faults),
+        hint="; ".join(dict.fromkeys(fault.hint for fault in faults if fault.hint)),
+        faults=[fault.to_json() for fault in faults],
+    )

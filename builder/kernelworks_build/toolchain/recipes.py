@@ -1,0 +1,111 @@
+"""The data file `recipes.toml`: which packages a lock pins, and where their files go in the tree."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from kernelworks_build.errors import ToolchainError
+from kernelworks_build.toml import read_toml
+from kernelworks_build.toolchain.tree import Entry, FileEntry
+
+__all__ = ["Layout", "Pinned", "layout", "pinned"]
+
+
+@dataclass(frozen=True)
+class Pinned:
+    """What a lock pins.
+
+    Attributes:
+        recipe: Name of the recipe that makes the tree.
+        release: Debian release of the debs; empty without any.
+        debs: Package names.
+        wheels: Project name -> version specifier.
+    """
+
+    recipe: str
+    release: str
+    debs: tuple[str, ...]
+    wheels: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Files of `packages` (empty: of all) whose path matches `source` go to `target`, a template."""
+
+    packages: frozenset[str]
+    source: re.Pattern[str]
+    target: str
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where files of packages go in a tree.
+
+    Attributes:
+        drop: Paths in packages that are left out.
+        places: The first that fits is taken; what fits none is left out.
+        executable: Paths in the tree that are executable; None: as the package says.
+        links: Link path in the tree -> target, relative to the link.
+    """
+
+    drop: re.Pattern[str]
+    places: tuple[Place, ...]
+    executable: re.Pattern[str] | None
+    links: Mapping[str, str]
+
+    def place(self, package: str, entries: Iterable[Entry]) -> Iterable[Entry]:
+        """The `entries` of `package` as they lie in the tree."""
+        for entry in entries:
+            target = self._target(package, entry.path)
+            if target is None:
+                continue
+            if self.executable and isinstance(entry, FileEntry):
+                yield FileEntry(target, bool(self.executable.fullmatch(target)), entry.data)
+            else:
+                yield replace(entry, path=target)
+
+    def _target(self, package: str, path: str) -> str | None:
+        if self.drop.fullmatch(path):
+            return None
+        for place in self.places:
+            if (not place.packages or package in place.packages) and (match := place.source.fullmatch(path)):
+                return match.expand(place.target)
+        return None
+
+
+def pinned(name: str) -> Pinned:
+    """What the lock `name` pins.
+
+    Raises:
+        ToolchainError: No such lock is described.
+    """
+    known = _data()["lock"]
+    if name not in known:
+        raise ToolchainError(f"`{name}` cannot be locked (known: {', '.join(known)})", name=name, known=list(known))
+    item = known[name]
+    return Pinned(item["recipe"], item.get("release", ""), tuple(item.get("debs", ())), item.get("wheels", {}))
+
+
+@cache
+def layout(recipe: str) -> Layout:
+    """The layout of the trees of `recipe`."""
+    item = _data()["recipe"][recipe]
+    return Layout(
+        drop=re.compile("|".join(item.get("drop", ()))),
+        places=tuple(
+            Place(frozenset(place.get("packages", ())), re.compile(place["from"]), place["to"])
+            for place in item["place"]
+        ),
+        executable=re.compile(item["executable"]) if "executable" in item else None,
+        links=item.get("links", {}),
+    )
+
+
+@cache
+def _data() -> dict[str, Any]:
+    return read_toml(files("kernelworks_build.toolchain").joinpath("recipes.toml"))

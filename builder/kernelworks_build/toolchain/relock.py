@@ -1,0 +1,68 @@
+"""Pins a toolchain anew: the newest artifacts that fit, the tree that they give, a lock file that says both."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from kernelworks_build.action import Executor
+from kernelworks_build.progress import Progress
+from kernelworks_build.toolchain import pin
+from kernelworks_build.toolchain.fetch import Fetcher
+from kernelworks_build.toolchain.lock import Lock, LockSet
+from kernelworks_build.toolchain.materialise import materialise
+from kernelworks_build.toolchain.recipes import layout, pinned
+from kernelworks_build.toolchain.store import TreeStore
+from kernelworks_build.toolchain.sysroot.tree import lock_sysroot
+from kernelworks_build.toolchain.torch_sdk import lock_torch
+from kernelworks_build.toolchain.unpack import unpack
+
+__all__ = ["relock"]
+
+_TORCH = "torch-"
+_SYSROOT = "sysroot"
+
+
+def relock(
+    name: str, folder: Path, *, store: TreeStore, fetcher: Fetcher, executor: Executor, progress: Progress
+) -> Lock:
+    """The new lock `name` (`host`, `cuda-13.0`, `torch-2.14.1`, ...), written into `folder`.
+
+    What it needs of others comes from the locks in `folder` and the shipped ones. The artifacts are downloaded whole
+    and their tree is made once, so that the lock holds digests that were seen.
+
+    Raises:
+        ToolchainError: An unknown name, or a package that cannot be had.
+        SandboxError: The executor cannot work here.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    if name == _SYSROOT or name.startswith(_TORCH):
+        host = materialise(
+            ["host"],
+            locks=LockSet.load(folder),
+            store=store,
+            fetcher=fetcher,
+            executor=executor,
+            progress=progress,
+        )["host"]
+        if name.startswith(_TORCH):
+            release = name.removeprefix(_TORCH)
+            return lock_torch(release, folder, store=store, fetcher=fetcher, host=host, executor=executor)
+        lock = lock_sysroot(store=store, host=host, executor=executor)
+    else:
+        lock = _lock_packages(name, store=store, fetcher=fetcher, progress=progress)
+    (folder / f"{name}.toml").write_text(lock.dump(), encoding="utf-8")
+    return lock
+
+
+def _lock_packages(name: str, *, store: TreeStore, fetcher: Fetcher, progress: Progress) -> Lock:
+    wanted = pinned(name)
+    artifacts = [
+        *(pin.debs(wanted.release, wanted.debs) if wanted.debs else ()),
+        *(pin.wheels(wanted.wheels, fetcher.origins) if wanted.wheels else ()),
+    ]
+    lock = Lock(name, wanted.recipe, "", tuple(sorted(artifacts)))
+    paths = fetcher.fetch(lock.artifacts, relock=lock.relock)
+    with progress.task(f"unpacking {name}", None, "files"):
+        tree = store.add(lambda into: unpack(paths, layout(lock.recipe), into))
+    return replace(lock, digest=tree.digest)

@@ -1,0 +1,175 @@
+"""Bytes behind a URL, from an offset on: http, https and file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+import requests
+
+from kernelworks.settings import offline
+
+__all__ = ["Body", "Remote", "RemoteError", "shown"]
+
+_CHUNK = 1 << 16
+_TIMEOUT = (15, 60)  # seconds: to connect, and between two chunks
+_OK, _PARTIAL = 200, 206
+_TRANSIENT = {408, 425, 429, 500, 502, 503, 504}
+_RANGE = re.compile(r"bytes (\d+)-\d+/(\d+|\*)")
+
+
+class RemoteError(Exception):
+    """A URL that gives nothing.
+
+    Args:
+        reason: Why, in a few words.
+        lasting: Whether asking again would give the same.
+    """
+
+    def __init__(self, reason: str, *, lasting: bool) -> None:
+        super().__init__(reason)
+        self.lasting = lasting
+
+
+@dataclass(frozen=True)
+class Body:
+    """An answer as it comes in.
+
+    Attributes:
+        url: Where it came from after redirections.
+        kind: Its media type; empty for a local file.
+        start: Offset of its first byte in the file.
+        ranged: Whether it is the range that was asked for; servers may ignore ranges and give all.
+        total: Size of the whole file in bytes, where the server tells.
+        chunks: The bytes, of which reading may raise `RemoteError`.
+    """
+
+    url: str
+    kind: str
+    start: int
+    ranged: bool
+    total: int | None
+    chunks: Iterator[bytes]
+
+
+class Remote:
+    """A reader of URLs with pooled connections; proxies are those of the environment.
+
+    Args:
+        certificate: CA bundle, or None for the usual one.
+    """
+
+    def __init__(self, certificate: str | None = None) -> None:
+        self._verify: bool | str = certificate or True
+        self._session = requests.Session()
+        self._session.headers["Accept-Encoding"] = "identity"
+
+    def __enter__(self) -> Remote:  # noqa: PYI034  # `Self` is of Python 3.11
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._session.close()
+
+    @contextmanager
+    def open(self, url: str, *, start: int = 0, stop: int | None = None, accept: str = "*/*") -> Iterator[Body]:
+        """The file at `url`, from byte `start` to before byte `stop` where the server can.
+
+        Raises:
+            RemoteError: No such file, no such server, or an answer that is none.
+        """
+        if urlsplit(url).scheme == "file":
+            with _open_file(url, start, stop) as body:
+                yield body
+            return
+        if offline():
+            raise RemoteError("KERNELWORKS_OFFLINE forbids the network", lasting=True)
+        headers = {"Accept": accept}
+        if start or stop is not None:
+            headers["Range"] = f"bytes={start}-{'' if stop is None else stop - 1}"
+        try:
+            with self._session.get(url, headers=headers, stream=True, timeout=_TIMEOUT, verify=self._verify) as answer:
+                yield _body(answer)
+        except requests.RequestException as error:
+            lasting = isinstance(error, requests.exceptions.InvalidURL | requests.exceptions.SSLError)
+            raise RemoteError(_reason(error), lasting=lasting) from error
+
+    def read(self, url: str, start: int, stop: int) -> bytes | None:
+        """Bytes `start` to before `stop` of the file at `url`, or None where the server ignores ranges.
+
+        Raises:
+            RemoteError: As `open`, or fewer or more bytes than asked for.
+        """
+        with self.open(url, start=start, stop=stop) as body:
+            if not body.ranged:
+                return None
+            data = bytearray()
+            for chunk in body.chunks:
+                data += chunk
+                if len(data) > stop - start:
+                    break
+        if len(data) != stop - start:
+            raise RemoteError(f"did not give the {stop - start} bytes asked for", lasting=False)
+        return bytes(data)
+
+
+def shown(url: str) -> str:
+    """`url` for a message: without a password."""
+    return re.sub(r"//[^/@]+@", "//***@", url)
+
+
+@contextmanager
+def _open_file(url: str, start: int, stop: int | None) -> Iterator[Body]:
+    path = Path(url2pathname(urlsplit(url).path))
+    try:
+        with path.open("rb") as stream:
+            stream.seek(start)
+            size = path.stat().st_size
+            left = (size if stop is None else min(stop, size)) - start
+            yield Body(url, "", start, True, size, _pieces(stream, left))
+    except OSError as error:
+        raise RemoteError(error.strerror or str(error), lasting=True) from error
+
+
+def _pieces(stream: BinaryIO, left: int) -> Iterator[bytes]:
+    while left > 0 and (chunk := stream.read(min(_CHUNK, left))):
+        left -= len(chunk)
+        yield chunk
+
+
+def _body(answer: requests.Response) -> Body:
+    chunks: Iterator[bytes] = answer.iter_content(_CHUNK)
+    kind = answer.headers.get("Content-Type", "").partition(";")[0]
+    if answer.status_code == _PARTIAL and (match := _RANGE.fullmatch(answer.headers.get("Content-Range", ""))):
+        total = None if match[2] == "*" else int(match[2])
+        return Body(answer.url, kind, int(match[1]), True, total, chunks)
+    if answer.status_code != _OK:
+        reason = f"{answer.status_code} {answer.reason}".strip()
+        raise RemoteError(reason, lasting=answer.status_code not in _TRANSIENT)
+    length = answer.headers.get("Content-Length", "")
+    return Body(answer.url, kind, 0, False, int(length) if length.isdecimal() else None, chunks)
+
+
+def _reason(error: requests.RequestException) -> str:
+    for kind, words in _REASONS.items():
+        if isinstance(error, kind):
+            return words
+    return f"{type(error).__name__}"
+
+
+_REASONS: dict[type[requests.RequestException], str] = {
+    requests.exceptions.SSLError: "its certificate is not trusted",
+    requests.exceptions.ProxyError: "the proxy gives no connection",
+    requests.exceptions.Timeout: "no answer in time",
+    requests.exceptions.ChunkedEncodingError: "the connection was cut",
+    requests.exceptions.ConnectionError: "no connection",
+}
+"""First match wins: some of these are kinds of later ones."""

@@ -1,0 +1,151 @@
+"""The torch SDK of a release: headers and empty libraries to build against, and what the real ones export.
+
+The headers are cut out of the CUDA wheel by range requests. The libraries are empty but for their SONAME, as
+torch's exports have no versions and a link needs no more. The list of what is exported lies beside the lock.
+"""
+
+from __future__ import annotations
+
+import lzma
+import re
+import shutil
+import struct
+import tempfile
+import zipfile
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import BinaryIO
+
+from elftools.elf.elffile import ELFFile
+
+from kernelworks_build.action import Executor, Tree
+from kernelworks_build.errors import ToolchainError
+from kernelworks_build.toolchain.bootstrap import run_in_host
+from kernelworks_build.toolchain.fetch import Fetcher
+from kernelworks_build.toolchain.locate import locate
+from kernelworks_build.toolchain.lock import SHIPPED, Artifact, Lock
+from kernelworks_build.toolchain.pin import wheel as pin_wheel
+from kernelworks_build.toolchain.range_zip import read_members
+from kernelworks_build.toolchain.remote import Remote, RemoteError
+from kernelworks_build.toolchain.store import TreeStore
+from kernelworks_build.toolchain.tree import FileEntry, write
+
+__all__ = ["LIBRARIES", "build_torch", "exported", "lock_torch", "symbols"]
+
+LIBRARIES = ("c10", "c10_cuda", "torch", "torch_cpu", "torch_cuda", "torch_python")
+"""Libraries of torch that the tree has stubs of, below `lib/`, and whose exports are listed."""
+
+_PACKAGE = "torch/"
+_HEADERS = f"{_PACKAGE}include/"
+_WHEEL_SUFFIX = "-cp312-cp312-manylinux_2_28_x86_64.whl"  # headers are the same in the wheel of every Python
+
+_LIST_NAME = re.compile(r"torch-(.+)\.symbols\.xz")
+_SYMBOL = struct.Struct("<IBBHQQ")  # ELF64: name's offset, binding and type, visibility, section, value, size
+
+_MAKE_STUBS = """
+mkdir lib
+for name; do
+  gcc-12 -shared -nostdlib -Wl,-soname,"lib$name.so" -Wl,--build-id=none -Wl,-s \
+    -x assembler /dev/null -o "lib/lib$name.so"
+done
+"""
+
+
+def _list_name(release: str) -> str:
+    return f"torch-{release}.symbols.xz"
+
+
+@cache
+def symbols(release: str, folder: Path = SHIPPED) -> frozenset[str]:
+    """Names that the libraries of torch `release` (`2.14.1`) export, mangled, of a list in `folder`.
+
+    Raises:
+        ToolchainError: There is no list of that release.
+    """
+    path = folder / _list_name(release)
+    if not path.is_file():
+        known = sorted(match[1] for file in folder.iterdir() if (match := _LIST_NAME.fullmatch(file.name)))
+        raise ToolchainError(
+            f"there is no symbol list of torch `{release}` (known: {', '.join(known)})",
+            hint=f"`kernel-build lock --torch {release}` writes it",
+            release=release,
+            known=known,
+        )
+    return frozenset(lzma.decompress(path.read_bytes()).decode().splitlines())
+
+
+def build_torch(into: Path, lock: Lock, *, fetcher: Fetcher, host: Tree, executor: Executor) -> None:
+    """Make `include/` and `lib/` in the empty folder `into`, out of the one wheel of `lock`.
+
+    Raises:
+        ToolchainError: The wheel cannot be had, or is damaged.
+        SandboxError: The executor cannot work here.
+    """
+    _assemble(into, _headers(lock, fetcher), host, executor)
+
+
+def _assemble(into: Path, headers: Iterable[tuple[str, bytes]], host: Tree, executor: Executor) -> None:
+    entries = (FileEntry(name.removeprefix(_PACKAGE), False, data) for name, data in headers)
+    write(into, entries, "the torch wheel")
+    run_in_host(("/usr/bin/sh", "-euc", _MAKE_STUBS, "stubs", *LIBRARIES), into, host=host, executor=executor)
+
+
+def _headers(lock: Lock, fetcher: Fetcher) -> Iterator[tuple[str, bytes]]:
+    """Headers by range requests from the first origin that allows them, else out of the whole wheel."""
+    (wheel,) = lock.artifacts
+    with Remote(fetcher.origins.python.certificate) as remote:
+        for url in locate(wheel, fetcher.origins, remote, lambda _place, _reason: None):
+            try:
+                yield from read_members(remote, url, wheel.size, _HEADERS, fetcher.progress)
+            except RemoteError:  # noqa: PERF203  # the whole wheel is left; its download says what is wrong
+                continue
+            else:
+                return
+    yield from _headers_of_whole(wheel, fetcher.fetch([wheel], relock=lock.relock)[wheel], fetcher)
+
+
+def _headers_of_whole(wheel: Artifact, path: Path, fetcher: Fetcher) -> Iterator[tuple[str, bytes]]:
+    with Remote() as remote:
+        yield from read_members(remote, path.absolute().as_uri(), wheel.size, _HEADERS, fetcher.progress)
+
+
+def lock_torch(
+    release: str, folder: Path, *, store: TreeStore, fetcher: Fetcher, host: Tree, executor: Executor
+) -> Lock:
+    """The lock of torch `release`, written with its symbol list into `folder`.
+
+    Downloads the whole wheel once, which proves its SHA-256 and with it the digest of what is cut out of it.
+
+    Raises:
+        ToolchainError: No index has the wheel.
+        SandboxError: The executor cannot work here.
+    """
+    wheel = pin_wheel("torch", f"=={release}", fetcher.origins, lambda name: name.endswith(_WHEEL_SUFFIX))
+    path = fetcher.fetch([wheel])[wheel]
+    headers = _headers_of_whole(wheel, path, fetcher)
+    tree = store.add(lambda into: _assemble(into, headers, host, executor))
+    lock = Lock(f"torch-{release}", "torch", tree.digest, (wheel,))
+    names = "".join(f"{name}\n" for name in sorted(_exported_by_wheel(path)))
+    (folder / _list_name(release)).write_bytes(lzma.compress(names.encode(), preset=lzma.PRESET_EXTREME | 9))
+    (folder / f"{lock.name}.toml").write_text(lock.dump(), encoding="utf-8")
+    return lock
+
+
+def _exported_by_wheel(path: Path) -> set[str]:
+    names: set[str] = set()
+    with zipfile.ZipFile(path) as archive:
+        for library in LIBRARIES:
+            with archive.open(f"{_PACKAGE}lib/lib{library}.so") as member, tempfile.TemporaryFile() as file:
+                shutil.copyfileobj(member, file, 1 << 20)
+                names |= exported(file)
+    return names
+
+
+def exported(library: BinaryIO) -> set[str]:
+    """Names that the ELF file `library` defines for others: global, weak and unique ones."""
+    elf = ELFFile(library)
+    names = elf.get_section_by_name(".dynstr").data()
+    table = _SYMBOL.iter_unpack(elf.get_section_by_name(".dynsym").data())
+    starts = (start for start, info, _visibility, section, _value, _size in table if section and info >> 4)
+    return {names[start : names.index(b"\0", start)].decode() for start in starts}

@@ -1,0 +1,101 @@
+"""The symbol lists of torch releases, and a library that is linked to the stubs of one."""
+
+from __future__ import annotations
+
+import lzma
+from pathlib import Path
+
+import pytest
+
+from kernelworks.settings import cache_root
+from kernelworks_build.action import Action, Limits, Mount, Tree
+from kernelworks_build.audit.elf import read_elf
+from kernelworks_build.audit.policy import Policy
+from kernelworks_build.errors import ToolchainError
+from kernelworks_build.progress import SilentProgress
+from kernelworks_build.sandbox.bwrap import Bwrap
+from kernelworks_build.toolchain.fetch import Fetcher
+from kernelworks_build.toolchain.lock import SHIPPED, LockSet
+from kernelworks_build.toolchain.materialise import materialise
+from kernelworks_build.toolchain.origins import Origins
+from kernelworks_build.toolchain.store import TreeStore
+from kernelworks_build.toolchain.sysroot import CXX, LINK_FLAGS, ROOT, SYSTEM_LIBRARIES
+from kernelworks_build.toolchain.torch_sdk import LIBRARIES, symbols
+
+RELEASES = sorted(lock.artifacts[0].version for lock in LockSet.load().locks.values() if lock.recipe == "torch")
+STABLE_ABI = {"aoti_torch_call_dispatcher", "torch_call_dispatcher", "torch_library_impl"}
+
+CHECKED = """
+#include <c10/util/Exception.h>
+extern "C" int checked(int value) { TORCH_CHECK(value > 0, "not positive: ", value); return value; }
+"""
+
+
+def test_every_locked_release_has_a_list_and_every_list_a_lock() -> None:
+    assert RELEASES
+    assert {path.name for path in SHIPPED.glob("*.symbols.xz")} == {f"torch-{it}.symbols.xz" for it in RELEASES}
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_a_list_is_in_its_canonical_form(release: str) -> None:
+    lines = lzma.decompress((SHIPPED / f"torch-{release}.symbols.xz").read_bytes()).decode().splitlines()
+    assert lines == sorted(symbols(release))
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_every_release_exports_the_stable_abi(release: str) -> None:
+    assert symbols(release) >= STABLE_ABI
+
+
+def test_lists_tell_releases_apart() -> None:
+    first, last = symbols(RELEASES[0]), symbols(RELEASES[-1])
+    assert first - last
+    assert last - first
+
+
+def test_a_release_without_a_list_is_an_error_with_the_known_ones_and_the_command_that_makes_one() -> None:
+    with pytest.raises(ToolchainError, match=r"no symbol list of torch `1\.0\.0`") as caught:
+        symbols("1.0.0")
+    assert caught.value.context["known"] == RELEASES
+    assert caught.value.hint == "`kernel-build lock --torch 1.0.0` writes it"
+
+
+@pytest.mark.sandbox
+@pytest.mark.network
+def test_a_library_is_linked_to_stubs_by_soname_and_needs_only_what_the_release_exports(
+    tmp_path: Path,
+) -> None:
+    release = RELEASES[-1]
+    trees = materialise(
+        ["host", "sysroot", f"torch-{release}"],
+        locks=LockSet.load(),
+        store=TreeStore(cache_root() / "trees"),
+        fetcher=Fetcher(cache_root(), Origins(), SilentProgress()),
+        executor=Bwrap(),
+        progress=SilentProgress(),
+    )
+    source, build = tmp_path / "src", tmp_path / "build"
+    source.mkdir()
+    build.mkdir()
+    (source / "checked.cpp").write_text(CHECKED)
+    compiler = (CXX, "-std=c++20", "-O2", "-fPIC", "-shared", "-isystem", "/opt/torch/include")
+    torch = ("-L/opt/torch/lib", "-Wl,--no-as-needed", *(f"-l{name}" for name in LIBRARIES))
+    action = Action(
+        (*compiler, "/src/checked.cpp", "-o", "checked.so", *LINK_FLAGS, *torch, *SYSTEM_LIBRARIES),
+        (("LC_ALL", "C"), ("PATH", "/usr/bin")),
+        (
+            Mount("/usr", trees["host"]),
+            Mount(ROOT, trees["sysroot"]),
+            Mount("/opt/torch", trees[f"torch-{release}"]),
+            Mount("/src", Tree("0" * 64, source)),
+        ),
+        ("checked.so",),
+        Limits(2 << 30, 300),
+    )
+    result = Bwrap().run(action, build, tmp_path / "log")
+    assert result.exit_code == 0, result.log.read_text()
+    facts = read_elf(build / "checked.so", "checked.so")
+    assert {f"lib{name}.so" for name in LIBRARIES} <= set(facts.needed)
+    unversioned = {one.name for one in facts.undefined if one.version is None} - Policy.load().unversioned
+    assert unversioned
+    assert unversioned <= symbols(release)
