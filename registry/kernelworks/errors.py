@@ -1,7 +1,7 @@
 """Every error of the project: one hierarchy, one exit code per family.
 
 An error says what happened, why, and (in `hint`) what to do next. The facts it speaks of (path, line,
-variant, digest expected and got) are in `context`, so that `--json` can print them and callers can branch on them.
+variant, digest expected and got) are in `context`: `--json` prints them, and callers can branch on them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ class KernelworksError(Exception):
         self.context = context
 
     def __str__(self) -> str:
-        return f"{self.message}; {self.hint}" if self.hint else self.message
+        separator = "\n" if "\n" in self.message else "; "
+        return f"{self.message}{separator}{self.hint}" if self.hint else self.message
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (_rebuild, (type(self), self.message, self.hint, self.context))

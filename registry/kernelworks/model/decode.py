@@ -96,8 +96,7 @@ class Node:
         if not isinstance(self.value, list):
             raise self.fault("must be an array")
         return tuple(
-            build(Node(item, self.origin, f"{self.path}[{position}]"))
-            for position, item in enumerate(self.value)
+            build(Node(item, self.origin, f"{self.path}[{position}]")) for position, item in enumerate(self.value)
         )
 
     def text(self, *, pattern: str | None = None) -> str:

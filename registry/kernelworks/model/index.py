@@ -61,9 +61,7 @@ class Index:
                 "license": self.license,
                 "source": self.source.to_json(),
                 "builder": self.builder,
-                "variants": [
-                    variant.to_json() for variant in sorted(self.variants, key=lambda item: item.name)
-                ],
+                "variants": [variant.to_json() for variant in sorted(self.variants, key=lambda item: item.name)],
             }
         )
 
@@ -77,9 +75,7 @@ class Index:
         root = parse_json(data, origin)
         schema = root.get("schema")
         if schema.natural() != SCHEMA:
-            raise schema.fault(
-                f"is {schema.value}, and this version reads schema {SCHEMA}; upgrade kernelworks"
-            )
+            raise schema.fault(f"is {schema.value}, and this version reads schema {SCHEMA}; upgrade kernelworks")
         source = root.get("source")
         commit = source.opt("commit")
         index = cls(

@@ -10,6 +10,8 @@ from kernelworks.model.digest import FileEntry
 from kernelworks.model.variant_name import Version2, format_version, parse_version
 
 __all__ = [
+    "ARCH_PATTERN",
+    "ID_PATTERN",
     "BackendFacts",
     "DeviceArchs",
     "FrameworkFacts",
@@ -20,7 +22,7 @@ __all__ = [
 ]
 
 _VERSION = r"[0-9]+\.[0-9]+"
-_ARCH = r"[0-9]+\.[0-9][af]?|gfx[0-9a-f]+(:[a-z]+[+-])*"
+ARCH_PATTERN = r"[0-9]+\.[0-9][af]?|gfx[0-9a-f]+(:[a-z]+[+-])*"
 ID_PATTERN = r"_[a-z][a-z0-9_]{0,126}"
 
 
@@ -65,12 +67,16 @@ class DeviceArchs:
     sass: tuple[str, ...] = ()
     ptx: tuple[str, ...] = ()
 
+    def spelled(self) -> tuple[str, ...]:
+        """As the field writes them: `9.0`, and `9.0+PTX` where there is PTX as well or only."""
+        return tuple(f"{arch}+PTX" if arch in self.ptx else arch for arch in dict.fromkeys((*self.sass, *self.ptx)))
+
     def to_json(self) -> dict[str, Any]:
         return {"sass": list(self.sass), "ptx": list(self.ptx)}
 
     @classmethod
     def from_json(cls, node: Node) -> DeviceArchs:
-        return cls(*(node.get(key).items(lambda item: item.text(pattern=_ARCH)) for key in ("sass", "ptx")))
+        return cls(*(node.get(key).items(lambda item: item.text(pattern=ARCH_PATTERN)) for key in ("sass", "ptx")))
 
 
 @dataclass(frozen=True)
@@ -158,7 +164,7 @@ class Variant:
         id: Module name and op namespace, unique per build: `_silu_and_mul_cuda_1a2b3c4d`.
         libraries: `DT_NEEDED` entries of all binaries, sorted.
         torch_symbols: Torch symbols that the binaries import.
-        python_depends: Python packages that the kernel imports (import names).
+        python_depends: Python packages that the kernel imports, as its manifest names them.
         wheel: The wheel, path relative to the revision's root.
         package: The package folder inside the wheel that holds exactly `files`.
         files: Every file of the package, path relative to `package` (and to `build/<name>/`).
@@ -228,6 +234,4 @@ def _version(node: Node) -> Version2:
 
 
 def _file_entry(node: Node) -> FileEntry:
-    return FileEntry(
-        node.get("path").relative_path(), node.get("size").natural(), node.get("sha256").sha256()
-    )
+    return FileEntry(node.get("path").relative_path(), node.get("size").natural(), node.get("sha256").sha256())

@@ -54,9 +54,7 @@ class VariantName:
         if self.cxx11 is not None:
             framework += "-cxx11" if self.cxx11 else "-cxx98"
         prefix = _table()["backend-prefixes"].get(self.backend, self.backend)
-        backend = (
-            prefix if self.backend_version is None else f"{prefix}{version_digits(self.backend_version)}"
-        )
+        backend = prefix if self.backend_version is None else f"{prefix}{version_digits(self.backend_version)}"
         return f"{framework}-{backend}-{self.cpu}-{self.os}"
 
     @classmethod

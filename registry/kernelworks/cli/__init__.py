@@ -1,0 +1,80 @@
+"""`kernelworks`: what is published, which variant this process gets, and what this process is.
+
+Data goes to stdout: a table for people, with `--json` exactly one document, errors included. All else goes to
+stderr. The exit code is that of the error's class (`kernelworks.errors`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from kernelworks._version import __version__
+from kernelworks.errors import KernelworksError, UsageError
+
+__all__ = ["Output", "main"]
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a command found: the document, its text, and the error that decides the exit code, if any."""
+
+    document: dict[str, Any]
+    text: str
+    error: KernelworksError | None = None
+
+
+class _Parser(argparse.ArgumentParser):
+    """Raises where argparse would print and exit, so that `--json` holds for bad arguments too."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(message, hint=f"see `{self.prog} --help`")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit code."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    as_json = "--json" in arguments
+    try:
+        parsed = _parser().parse_args(arguments)
+        module = importlib.import_module(f"{__name__}.{parsed.command}")  # so that `--help` costs nothing
+        output: Output = module.run(parsed)
+    except KernelworksError as error:
+        output = Output({"error": error.to_json()}, "", error)
+    if as_json:
+        print(json.dumps(output.document, indent=2, ensure_ascii=False))  # noqa: T201
+    elif output.text:
+        print(output.text)  # noqa: T201
+    if output.error is None:
+        return 0
+    if not as_json:
+        print(f"error: {output.error}", file=sys.stderr)  # noqa: T201
+    return output.error.exit_code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="kernelworks", description="Find, verify and load published kernels.")
+    parser.add_argument("--version", action="version", version=__version__)
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+
+    def add(name: str, text: str) -> argparse.ArgumentParser:
+        added = commands.add_parser(name, help=text, description=text)
+        added.add_argument("--json", action="store_true", help="one JSON document on stdout")
+        added.set_defaults(command=name)
+        return added
+
+    explain = add("explain", "which variant this process gets, and every reason why not the others")
+    info = add("info", "versions, variants, archs, sizes")
+    add("doctor", "what this machine and process are")
+    for command in (explain, info):
+        command.add_argument("repo_id", metavar="org/name")
+        command.add_argument("--registry", metavar="FOLDER", help="instead of KERNELWORKS_REGISTRY")
+    explain.add_argument("--version", type=int, metavar="N", help="instead of the newest that fits")
+    explain.add_argument("--revision", metavar="COMMIT", help="a commit or ref, instead of a version")
+    explain.add_argument("--backend", metavar="NAME", help="instead of the one that torch is built for")
+    return parser

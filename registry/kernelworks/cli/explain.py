@@ -1,0 +1,36 @@
+"""`kernelworks explain`."""
+
+from __future__ import annotations
+
+import argparse
+
+from kernelworks import api
+from kernelworks.cli import Output
+from kernelworks.cli.table import table
+from kernelworks.compat import Rejected, Verdict
+from kernelworks.resolve import no_fit
+
+__all__ = ["run"]
+
+
+def run(arguments: argparse.Namespace) -> Output:
+    """The verdict on every variant; the exit code is that of `ResolveError` where none fits."""
+    found = api.explain(
+        arguments.repo_id,
+        version=arguments.version,
+        revision=arguments.revision,
+        backend=arguments.backend,
+        registry=arguments.registry,
+    )
+    where = "local folder" if found.version is None else f"version {found.version}"
+    rows = [_row(verdict, found.chosen) for verdict in found.verdicts]
+    text = f"{found.subject}, {where}\n{table(('variant', 'fits', 'why not'), rows)}"
+    error = None if found.chosen else no_fit(found.subject, [(where, found.verdicts)])
+    return Output(found.to_json(), text, error)
+
+
+def _row(verdict: Verdict, chosen: str | None) -> tuple[str, str, str]:
+    name = verdict.variant.name
+    if isinstance(verdict, Rejected):
+        return name, "no", "; ".join(reason.text for reason in verdict.reasons)
+    return name, "taken" if name == chosen else "yes", ""

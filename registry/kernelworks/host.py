@@ -1,0 +1,123 @@
+"""The only detector: what this process is, as facts."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import platform
+import sys
+import sysconfig
+from dataclasses import dataclass
+from typing import Any
+
+from kernelworks.backends import registered
+from kernelworks.backends.spec import HostBackend
+from kernelworks.errors import HostError
+from kernelworks.model.variant_name import Version2, format_version, parse_version
+
+__all__ = ["HostEnv", "Libc", "detect"]
+
+_CPUS = {"amd64": "x86_64", "arm64": "aarch64"}
+
+
+@dataclass(frozen=True)
+class Libc:
+    """The C library: name (`glibc`, ...) and (major, minor)."""
+
+    name: str
+    version: Version2
+
+    def __str__(self) -> str:
+        return f"{self.name} {format_version(self.version)}"
+
+
+@dataclass(frozen=True)
+class HostEnv:
+    """One process, as far as it decides which variant loads.
+
+    Attributes:
+        python: (major, minor) of the running Python.
+        implementation: `cpython`, `pypy`, ...
+        free_threaded: Whether this Python is built without the GIL.
+        torch: torch's own version text (`2.13.0+cu130`), or None where torch is not installed.
+        cxx11: Whether torch uses the C++11 string ABI, or None without torch.
+        backends: What torch is built for, the default first.
+        cpu: `x86_64`, `aarch64`, ...
+        os: `linux`, `darwin`, `windows`.
+        libc: The C library where it tells its name and version.
+    """
+
+    python: Version2
+    implementation: str
+    free_threaded: bool
+    torch: str | None
+    cxx11: bool | None
+    backends: tuple[HostBackend, ...]
+    cpu: str
+    os: str
+    libc: Libc | None
+
+    @property
+    def default_backend(self) -> str:
+        """The backend that is taken where the caller names none."""
+        return self.backends[0].name
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "python": format_version(self.python),
+            "implementation": self.implementation,
+            "free-threaded": self.free_threaded,
+            "torch": self.torch,
+            "cxx11-abi": self.cxx11,
+            "backends": [backend.to_json() for backend in self.backends],
+            "cpu": self.cpu,
+            "os": self.os,
+            "libc": str(self.libc) if self.libc else None,
+        }
+
+
+def detect() -> HostEnv:
+    """The facts of this process. Imports torch where it is installed, and asks it for the visible devices.
+
+    Raises:
+        HostError: torch is installed and cannot be imported.
+    """
+    torch = _torch()
+    found = (backend.detect(torch) for backend in registered().values())
+    machine = platform.machine().lower()
+    return HostEnv(
+        python=sys.version_info[:2],
+        implementation=sys.implementation.name,
+        free_threaded=bool(sysconfig.get_config_var("Py_GIL_DISABLED")),
+        torch=torch and str(torch.__version__),
+        cxx11=torch and bool(torch.compiled_with_cxx11_abi()),
+        backends=tuple(backend for backend in found if backend),
+        cpu=_CPUS.get(machine, machine),
+        os=platform.system().lower(),
+        libc=_libc(),
+    )
+
+
+def _torch() -> Any:
+    if "torch" not in sys.modules and importlib.util.find_spec("torch") is None:
+        return None
+    try:
+        return importlib.import_module("torch")
+    except Exception as error:
+        raise HostError(
+            f"torch is installed, but importing it failed: {type(error).__name__}: {error}",
+            hint='repair it, so that `python -c "import torch"` works',
+        ) from error
+
+
+def _libc() -> Libc | None:
+    try:
+        name, _, version = (os.confstr("CS_GNU_LIBC_VERSION") or "").partition(" ")
+        return Libc(name, parse_version(version))
+    except (
+        AttributeError,
+        OSError,
+        ValueError,
+    ):  # the name is unknown to other C libraries, confstr to Windows
+        return None

@@ -1,0 +1,48 @@
+"""Which texts are repository ids and revisions: checked before a path or a request is made of them."""
+
+from __future__ import annotations
+
+import re
+
+from kernelworks.errors import UsageError
+
+__all__ = ["check_commit_or_ref", "check_repo_id", "is_commit"]
+
+_PART = r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,94}[A-Za-z0-9])?"
+_REPO_ID = re.compile(rf"{_PART}/{_PART}", re.ASCII)
+_COMMIT = re.compile("[0-9a-f]{64}", re.ASCII)
+
+
+def check_repo_id(repo_id: str) -> str:
+    """`repo_id`, if it is `org/name`.
+
+    Raises:
+        UsageError: It is not; no registry is asked.
+    """
+    if not isinstance(repo_id, str) or not _REPO_ID.fullmatch(repo_id) or ".." in repo_id:
+        raise UsageError(
+            f"`{repo_id}` is not a repository id",
+            hint="an id is `org/name`: two parts of ASCII letters, digits, `-`, `_` and single `.` inside",
+            repo_id=str(repo_id),
+        )
+    return repo_id
+
+
+def check_commit_or_ref(revision: str) -> str:
+    """`revision`, if it can be a commit or the name of a ref.
+
+    Raises:
+        UsageError: It can be neither.
+    """
+    if not isinstance(revision, str) or not re.fullmatch(_PART, revision, re.ASCII) or ".." in revision:
+        raise UsageError(
+            f"`{revision}` is not a revision",
+            hint="a revision is a commit (64 hex digits) or a ref such as `v1`",
+            revision=str(revision),
+        )
+    return revision
+
+
+def is_commit(revision: str) -> bool:
+    """Whether `revision` is a commit: the SHA-256 of an index in lower-case hex."""
+    return bool(_COMMIT.fullmatch(revision))

@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kernelworks.errors import RepositoryError
+from kernelworks.model.digest import FileEntry
+from kernelworks.model.index import Index, Source
+from kernelworks.model.variant import (
+    BackendFacts,
+    DeviceArchs,
+    FrameworkFacts,
+    Platform,
+    PythonAbi,
+    TorchSymbols,
+    Variant,
+)
+
+hexes = st.binary(min_size=32, max_size=32).map(bytes.hex)
+versions = st.tuples(st.integers(0, 30), st.integers(0, 30))
+words = st.from_regex(r"[a-z][a-z0-9_]{1,12}", fullmatch=True)
+entries = st.builds(FileEntry, words.map("{}.py".format), st.integers(0, 1 << 40), hexes)
+archs = st.lists(st.sampled_from(["8.0", "9.0", "9.0a", "10.0f", "gfx942", "gfx90a:sramecc+:xnack-"]), unique=True).map(
+    tuple
+)
+frameworks = st.one_of(
+    st.just(FrameworkFacts("none", None)),
+    st.builds(
+        FrameworkFacts,
+        st.sampled_from(["torch", "torch-stable-abi", "tvm-ffi"]),
+        versions,
+        st.none() | st.booleans(),
+    ),
+)
+pythons = st.just(PythonAbi("none", None)) | st.builds(PythonAbi, st.sampled_from(["abi3", "exact"]), versions)
+variants = st.builds(
+    Variant,
+    name=words,
+    id=words.map("_{}".format),
+    framework=frameworks,
+    backend=st.builds(BackendFacts, st.just("toy"), st.none() | versions, st.builds(DeviceArchs, archs, archs)),
+    python_abi=pythons,
+    platform=st.builds(Platform, st.none() | st.just("x86_64"), st.none() | st.just("linux"), st.none() | versions),
+    libraries=st.lists(words).map(tuple),
+    torch_symbols=st.builds(TorchSymbols, st.lists(words).map(tuple)),
+    python_depends=st.lists(words).map(tuple),
+    wheel=entries,
+    package=words,
+    files=st.lists(entries, unique_by=lambda entry: entry.path).map(lambda items: tuple(sorted(items))),
+    lock=hexes,
+    hermetic=st.booleans(),
+)
+indexes = st.builds(
+    Index,
+    name=st.just("demo"),
+    version=st.integers(0, 1000),
+    license=st.text(st.characters(codec="utf-8"), max_size=20),
+    source=st.builds(Source, hexes, st.none() | hexes, st.booleans()),
+    builder=st.just("test 0"),
+    variants=st.lists(variants, max_size=4, unique_by=lambda variant: variant.name).map(
+        lambda items: tuple(sorted(items, key=lambda variant: variant.name))
+    ),
+)
+
+
+@given(indexes)
+def test_an_index_is_read_back_from_its_bytes(index: Index) -> None:
+    assert Index.from_bytes(index.to_bytes(), "test") == index
+
+
+@given(indexes, st.randoms())
+def test_the_bytes_do_not_depend_on_the_order_of_the_variants(index: Index, random: Any) -> None:
+    shuffled = list(index.variants)
+    random.shuffle(shuffled)
+    assert dataclasses.replace(index, variants=tuple(shuffled)).to_bytes() == index.to_bytes()
+
+
+def test_unknown_fields_are_ignored(document: dict[str, Any], variant: Variant) -> None:
+    document["new"] = document["variants"][0]["new"] = {"a": 1}
+    assert Index.from_bytes(json.dumps(document).encode(), "test").variants == (variant,)
+
+
+@pytest.fixture
+def document(variant: Variant) -> dict[str, Any]:
+    index = Index("demo", 1, "Apache-2.0", Source("0" * 64), "test 0", (variant,))
+    value: dict[str, Any] = json.loads(index.to_bytes())
+    return value
+
+
+def set_in(path: str, value: Any) -> Callable[[dict[str, Any]], None]:
+    def change(document: dict[str, Any]) -> None:
+        *parents, last = path.split(".")
+        target: Any = document["variants"][0]
+        for key in parents:
+            target = target[int(key)] if key.isdigit() else target[key]
+        target[last] = value
+
+    return change
+
+
+FILE = {"path": "a.py", "size": 1, "sha256": "0" * 64}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda document: document.update(schema=2), "`schema` .* upgrade kernelworks"),
+        (lambda document: document.pop("variants"), "lacks the key `variants`"),
+        (lambda document: document.update(version=True), "`version` .* integer"),
+        (lambda document: document.update(version=-1), "`version` .* integer"),
+        (lambda document: document["variants"].append(document["variants"][0]), "names a variant twice"),
+        (set_in("id", "json"), r"`variants\[0\].id` .* does not match"),
+        (set_in("id", "../x"), r"`variants\[0\].id`"),
+        (set_in("id", ""), r"`variants\[0\].id`"),
+        (set_in("id", "_os.path.evil"), r"`variants\[0\].id`"),
+        (set_in("id", "_läb"), r"`variants\[0\].id`"),
+        (set_in("name", "../x"), r"`variants\[0\].name`"),
+        (set_in("package", "a/b"), r"`variants\[0\].package`"),
+        (set_in("wheel.path", "../x.whl"), r"`variants\[0\].wheel.path` .* not a relative path"),
+        (set_in("wheel.path", "/x.whl"), r"`variants\[0\].wheel.path`"),
+        (set_in("wheel.sha256", "0" * 63 + "A"), r"`variants\[0\].wheel.sha256` .* hex"),
+        (set_in("files", [FILE, FILE | {"path": "A.py"}]), "lists a path twice"),
+        (set_in("files", [FILE | {"path": "a\\b"}]), r"`variants\[0\].files\[0\].path`"),
+        (set_in("files", [FILE | {"path": "C:a"}]), r"`variants\[0\].files\[0\].path`"),
+        (set_in("files", [FILE | {"size": 1.5}]), r"`variants\[0\].files\[0\].size`"),
+        (set_in("framework.kind", "jax"), r"`variants\[0\].framework.kind` .* not one of"),
+        (set_in("backend.archs.sass", ["sm_90"]), r"`variants\[0\].backend.archs.sass\[0\]`"),
+    ],
+)
+def test_a_malformed_index_is_refused_with_the_path_of_the_key(
+    document: dict[str, Any], change: Callable[[dict[str, Any]], None], words: str
+) -> None:
+    change(document)
+    with pytest.raises(RepositoryError, match=words):
+        Index.from_bytes(json.dumps(document).encode(), "test")
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"", "not valid JSON"),
+        (b"\xff", "not valid JSON"),
+        (b"[]", "must be an object"),
+        (b'{"a": 1, "a": 2}', "key `a` is given twice"),
+        (b'{"a": NaN}', "not a JSON number"),
+        (b"[" * 40 + b"]" * 40, "nested deeper"),
+        (b"[" * 100_000, "not valid JSON"),
+    ],
+)
+def test_what_is_no_index_is_refused(data: bytes, words: str) -> None:
+    with pytest.raises(RepositoryError, match=words):
+        Index.from_bytes(data, "test")
