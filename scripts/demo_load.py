@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 
 import torch
+
 from kernelworks import get_kernel
 
 ROWS, COLUMNS = 2048, 2 * 4096

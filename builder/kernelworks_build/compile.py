@@ -17,10 +17,10 @@ from kernelworks_build.errors import PlanError
 from kernelworks_build.manifest import Component, Manifest
 from kernelworks_build.matrix import BackendRow
 from kernelworks_build.plan import PlannedVariant
+from kernelworks_build.toolchain.sysroot import CXX, LINK_FLAGS, ROOT, SYSTEM_LIBRARIES
 
 __all__ = ["CompileSpec", "build_id", "compile_spec", "make_action"]
 
-CXX = "/opt/sysroot/bin/g++"
 _HOST_SUFFIXES = {".c", ".cc", ".cpp", ".cxx"}
 _HEADER_SUFFIXES = {".cuh", ".def", ".h", ".hh", ".hpp", ".hxx", ".inc", ".inl"}
 
@@ -45,7 +45,7 @@ _SCRIPT = (
     "cmake -S /opt/kernelworks -B . -G Ninja -DCOMPILE_JSON=/spec/compile.json > configure.log || "
     '{ cat configure.log; exit 1; }; exec ninja -k 0 -j "$(cat jobs)"'
 )
-_MOUNTS = {"host": "/usr", "sysroot": "/opt/sysroot", "python": "/opt/python", "tools": "/opt/tools"}
+_MOUNTS = {"host": "/usr", "sysroot": ROOT, "python": "/opt/python", "tools": "/opt/tools"}
 
 
 @dataclass(frozen=True)
@@ -96,9 +96,7 @@ def compile_spec(manifest: Manifest, planned: PlannedVariant, row: BackendRow, i
             if PurePosixPath(source).suffix in row.device_suffixes
         ]
     link = [CXX, "-shared", "-o", output, *(unit["object"] for unit in units), *_link_flags(row)]
-    return CompileSpec(
-        output, {"schema": 1, "id": ident, "units": units, "link": {"output": output, "command": link}}
-    )
+    return CompileSpec(output, {"schema": 1, "id": ident, "units": units, "link": {"output": output, "command": link}})
 
 
 def make_action(planned: PlannedVariant, row: BackendRow, spec: CompileSpec, trees: Mapping[str, Tree]) -> Action:
@@ -236,16 +234,12 @@ def _gencode(archs: DeviceArchs) -> list[str]:
 def _link_flags(row: BackendRow) -> list[str]:
     torch = ["torch", "torch_cpu", "c10", *row.torch_libraries]
     return [
+        *LINK_FLAGS,
         "-L/opt/torch/lib",
         *(f"-L{folder}" for folder in row.library_dirs),
         "-Wl,--no-as-needed",
         *(f"-l{name}" for name in torch),
-        "-lpthread",
-        "-ldl",
         "-Wl,--as-needed",
         *(f"-l{name}" for name in row.libraries),
-        "-Wl,--exclude-libs,ALL",
-        "-Wl,--gc-sections",
-        "-Wl,-z,noexecstack",
-        "-Wl,-s",
+        *SYSTEM_LIBRARIES,
     ]

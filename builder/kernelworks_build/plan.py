@@ -77,7 +77,10 @@ class BuildPlan:
 
 
 def make_plan(
-    manifest: Manifest, matrix: Matrix, locks: Collection[str], archs: Mapping[str, Sequence[str]] | None = None
+    manifest: Manifest,
+    matrix: Matrix,
+    locks: Collection[str],
+    archs: Mapping[str, Sequence[str]] | None = None,
 ) -> BuildPlan:
     """The variants of `manifest` that `matrix` supports and for which every lock exists.
 
@@ -136,9 +139,7 @@ def _plan_toolkit(
 ) -> Iterable[PlannedVariant | Skipped]:
     framework = FrameworkFacts("torch-stable-abi", floor)
     name = str(
-        VariantName(
-            framework.kind, floor, None, row.name, toolkit.version, matrix.platform.cpu, matrix.platform.os
-        )
+        VariantName(framework.kind, floor, None, row.name, toolkit.version, matrix.platform.cpu, matrix.platform.os)
     )
     if reason := _unfit(manifest, row, toolkit, locks):
         yield Skipped(name, reason)

@@ -12,9 +12,23 @@ from filelock import FileLock
 
 from kernelworks.model.digest import hash_bytes
 from kernelworks.model.index import INDEX_NAME
-from kernelworks.transport.directory_layout import INCOMING, ref_path, repo_folder, revision_folder, version_ref
+from kernelworks.transport.directory_layout import (
+    INCOMING,
+    ref_path,
+    repo_folder,
+    revision_folder,
+    version_ref,
+)
 from kernelworks_build.errors import PublishError
-from kernelworks_build.revision import CARD, check_revision, copy_variant, merge, read_revision, sync, sync_tree
+from kernelworks_build.revision import (
+    CARD,
+    check_revision,
+    copy_variant,
+    merge,
+    read_revision,
+    sync,
+    sync_tree,
+)
 
 __all__ = ["Published", "publish"]
 
@@ -27,7 +41,7 @@ class Published:
         commit: Id of the new revision: the SHA-256 of its index.
         version: The version whose ref points to it.
         variants: Names of all variants of the revision.
-        left_behind: Variants of the revision before that were made from other sources; it stays readable by its commit.
+        left_behind: Variants of the revision before, made from other sources; it stays readable by its commit.
         changed: False where the registry had exactly this revision already.
     """
 

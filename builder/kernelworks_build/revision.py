@@ -1,4 +1,4 @@
-"""A revision on disk: `kernel.json`, `wheels/`, `build/<variant>/`, `README.md`. `dist/` is one, and a registry holds many."""
+"""A revision on disk: `kernel.json`, `wheels/`, `build/<variant>/`, `README.md`; `dist/` is one, a registry has many."""
 
 from __future__ import annotations
 
@@ -13,7 +13,16 @@ from kernelworks.model.index import INDEX_NAME, Index
 from kernelworks.model.variant import Variant
 from kernelworks_build.errors import PublishError
 
-__all__ = ["CARD", "check_revision", "copy_variant", "merge", "read_revision", "sync", "sync_tree", "variant_folder"]
+__all__ = [
+    "CARD",
+    "check_revision",
+    "copy_variant",
+    "merge",
+    "read_revision",
+    "sync",
+    "sync_tree",
+    "variant_folder",
+]
 
 CARD = "README.md"
 
@@ -32,7 +41,7 @@ def variant_folder(root: Path, variant: Variant) -> Path:
 def merge(new: Index, old: Index | None) -> tuple[Index, tuple[str, ...]]:
     """`new` with the variants of `old` that it does not replace, and the names of those that it leaves behind.
 
-    Variants stay together only when they were made from the same sources of the same version: a revision has one source.
+    Variants stay together only when they were made from the same sources: a revision has one source.
     """
     if old is None:
         return new, ()

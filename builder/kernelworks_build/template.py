@@ -23,7 +23,7 @@ def templates() -> list[str]:
 
 
 def create(name: str, template: str, folder: Path | None = None) -> Path:
-    """Create the kernel `name` (or `org/name`) from `template` in `folder`, which must not exist, and return the folder.
+    """The folder in which the kernel `name` (or `org/name`) was created from `template`; it must be new or empty.
 
     Raises:
         UsageError: Not a kernel name, no such template, or something is there already.

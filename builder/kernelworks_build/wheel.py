@@ -114,7 +114,9 @@ def unpack_wheel(path: Path, target: Path) -> tuple[Claims, Path]:
         raise PackError(f"`{path}` cannot be read as a wheel: {error}", wheel=path) from error
     except StopIteration:
         raise PackError(
-            f"`{path.name}` holds no claims of kernel-build", hint="only its own wheels can be audited", wheel=path
+            f"`{path.name}` holds no claims of kernel-build",
+            hint="only its own wheels can be audited",
+            wheel=path,
         ) from None
     return claims, target / claims.package
 
@@ -127,7 +129,11 @@ def _python_tags(abi: PythonAbi) -> str:
 
 
 def _metadata(name: WheelName, fields: Mapping[str, str], framework: FrameworkFacts) -> bytes:
-    lines = ["Metadata-Version: 2.4", f"Name: {name.distribution.replace('_', '-')}", f"Version: {name.version}"]
+    lines = [
+        "Metadata-Version: 2.4",
+        f"Name: {name.distribution.replace('_', '-')}",
+        f"Version: {name.version}",
+    ]
     lines += [f"{key}: {value}" for key, value in sorted(fields.items())]
     if framework.version is not None:
         exact = framework.kind == "torch"

@@ -12,9 +12,7 @@ import pytest
 from kernelworks_build.audit.elf import ElfFacts, Symbol, VersionNeed, read_elf
 from kernelworks_build.errors import AuditError
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("gcc") is None, reason="no gcc on this machine to make ELF files with"
-)
+pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc on this machine to make ELF files with")
 
 SOURCE = """
 extern int needed(void), plain(void);
@@ -43,9 +41,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
         f"-Wl,--version-script={script}",
         "-Wl,-soname,libold.so.1",
     )
-    return gcc(
-        folder / "_x.so", SOURCE, "-ftls-model=initial-exec", stub, "-Wl,-soname,_x.so,-s,-z,noexecstack"
-    )
+    return gcc(folder / "_x.so", SOURCE, "-ftls-model=initial-exec", stub, "-Wl,-soname,_x.so,-s,-z,noexecstack")
 
 
 def test_every_fact_of_a_shared_object_is_read(library: Path) -> None:

@@ -52,9 +52,7 @@ def test_an_image_of_an_unknown_kind_is_neither_sass_nor_ptx() -> None:
 
 @pytest.mark.parametrize("cut", [1, 15, 20, 60, 300])
 def test_a_section_that_ends_inside_a_fat_binary_is_refused(cut: int) -> None:
-    with pytest.raises(
-        AuditError, match=r"`_x.abi3.so`, byte 0 of \d+ is neither padding nor a whole fat binary"
-    ):
+    with pytest.raises(AuditError, match=r"`_x.abi3.so`, byte 0 of \d+ is neither padding nor a whole fat binary"):
         read((CODE / "ptx-12.0f.bin").read_bytes()[:cut])
 
 
@@ -64,9 +62,7 @@ def test_bytes_that_are_no_fat_binary_are_refused_with_their_position() -> None:
         read(data + bytes(8) + b"trailing")
 
 
-@pytest.mark.parametrize(
-    ("field", "value"), [(20, b"\xff\xff\xff\x7f"), (20, b"\0\0\0\0"), (24, b"\xff" * 8)]
-)
+@pytest.mark.parametrize(("field", "value"), [(20, b"\xff\xff\xff\x7f"), (20, b"\0\0\0\0"), (24, b"\xff" * 8)])
 def test_an_image_whose_sizes_leave_its_fat_binary_is_refused(field: int, value: bytes) -> None:
     data = bytearray((CODE / "ptx-12.0f.bin").read_bytes())
     data[field : field + len(value)] = value

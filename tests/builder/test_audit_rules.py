@@ -21,9 +21,7 @@ from kernelworks_build.audit.rules import RULES
 from kernelworks_build.claims import Claims
 from kernelworks_build.errors import AuditError
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("gcc") is None, reason="no gcc on this machine to make ELF files with"
-)
+pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc on this machine to make ELF files with")
 
 CODE = Path(__file__).parent / "fixtures" / "fatbin"
 ID = "_silu_cpu_1a2b3c4d"
@@ -68,9 +66,7 @@ class Workshop:
 
     def gcc(self, out: Path, source: str, arguments: Iterable[str | Path]) -> Path:
         command = ["gcc", "-shared", "-fPIC", "-nostdlib", "-fno-builtin", "-x", "c", "-", "-x", "none"]
-        subprocess.run(
-            [*command, *arguments, "-o", out], input=source, text=True, check=True, capture_output=True
-        )
+        subprocess.run([*command, *arguments, "-o", out], input=source, text=True, check=True, capture_output=True)
         return out
 
     def stub(self, soname: str, versions: dict[str, list[str]] | None = None) -> Path:
@@ -84,9 +80,7 @@ class Workshop:
         flags = [f"-Wl,-soname,{soname}", *([f"-Wl,--version-script={script}"] if versions else [])]
         return self.gcc(self.root / soname, source, flags)
 
-    def kernel(
-        self, extra: str = "", *arguments: str | Path, name: str = MODULE, source: str = SOURCE
-    ) -> Path:
+    def kernel(self, extra: str = "", *arguments: str | Path, name: str = MODULE, source: str = SOURCE) -> Path:
         """The sound kernel, with `extra` source and `arguments` of the compiler."""
         return self.gcc(
             self.package / name,
@@ -146,9 +140,7 @@ def test_a_sound_cuda_kernel_passes_every_rule(shop: Workshop) -> None:
 
 
 def test_a_noarch_variant_passes_with_text_alone(shop: Workshop) -> None:
-    claims = replace(
-        SILU, python_abi=PythonAbi("none", None), platform=Platform(None, None, None), torch_releases=()
-    )
+    claims = replace(SILU, python_abi=PythonAbi("none", None), platform=Platform(None, None, None), torch_releases=())
     report = shop.audit(claims)
     assert report.ok
     assert verdict(report, "files") == "pass"
@@ -171,9 +163,7 @@ def test_every_finding_has_evidence_and_the_report_is_json(shop: Workshop) -> No
 
 
 def test_all_failures_are_raised_together(shop: Workshop) -> None:
-    shop.kernel(
-        "extern int __libc_single_threaded; int f(void) { return __libc_single_threaded; }", "-Wl,-rpath,/x"
-    )
+    shop.kernel("extern int __libc_single_threaded; int f(void) { return __libc_single_threaded; }", "-Wl,-rpath,/x")
     with pytest.raises(AuditError) as caught:
         shop.audit().require()
     assert f"breaks 2 of {len(RULES)} rules" in caught.value.message
@@ -224,16 +214,12 @@ def test_malformed_device_code_fails_instead_of_crashing(shop: Workshop) -> None
 
 def test_a_module_under_another_name_fails(shop: Workshop) -> None:
     shop.kernel(name="_silu.abi3.so")
-    assert evidence(shop.audit(), "module-name") == [
-        f"file `_silu` with `PyInit_{ID}`, claimed is `{ID}` alone"
-    ]
+    assert evidence(shop.audit(), "module-name") == [f"file `_silu` with `PyInit_{ID}`, claimed is `{ID}` alone"]
 
 
 def test_a_module_with_another_init_function_fails(shop: Workshop) -> None:
     shop.kernel(source=SOURCE.replace(f"PyInit_{ID}", "PyInit__silu"))
-    assert evidence(shop.audit(), "module-name") == [
-        f"file `{ID}` with `PyInit__silu`, claimed is `{ID}` alone"
-    ]
+    assert evidence(shop.audit(), "module-name") == [f"file `{ID}` with `PyInit__silu`, claimed is `{ID}` alone"]
 
 
 def test_a_module_in_a_variant_without_one_fails(shop: Workshop) -> None:
@@ -265,9 +251,7 @@ def test_a_cpu_variant_must_not_need_the_toolkit_nor_a_cuda_variant_another_majo
         "needs `libtorch_cuda.so`",
     ]
     older = replace(SILU_CUDA, backend=replace(SILU_CUDA.backend, version=(12, 4)))
-    assert [text.split(" (")[0] for text in evidence(shop.audit(older), "libraries")] == [
-        "needs `libcudart.so.13`"
-    ]
+    assert [text.split(" (")[0] for text in evidence(shop.audit(older), "libraries")] == ["needs `libcudart.so.13`"]
     assert evidence(shop.audit(older), "symbol-versions") == [
         "`libcudart.so.13` libcudart.so.13 (not in the policy) for `cudaLaunchKernel`"
     ]
@@ -296,9 +280,7 @@ def test_a_symbol_version_above_the_cap_fails_and_names_the_symbol(shop: Worksho
 def test_a_version_of_an_unknown_family_fails(shop: Workshop) -> None:
     libm = shop.stub("libm.so.6", {"GLIBC_PRIVATE": ["secret"]})
     shop.kernel("extern int secret(void); int f(void) { return secret(); }", libm)
-    assert evidence(shop.audit(), "symbol-versions") == [
-        "`libm.so.6` GLIBC_PRIVATE (not in the policy) for `secret`"
-    ]
+    assert evidence(shop.audit(), "symbol-versions") == ["`libm.so.6` GLIBC_PRIVATE (not in the policy) for `secret`"]
 
 
 def test_a_glibc_above_the_claimed_floor_fails_though_the_policy_allows_it(shop: Workshop) -> None:
@@ -328,9 +310,7 @@ def test_a_std_symbol_that_torch_happens_to_leak_is_not_taken_for_torch_s(shop: 
 def test_a_torch_symbol_must_be_in_every_claimed_release(shop: Workshop) -> None:
     shop.kernel("extern int aoti_torch_get_sizes(void); int f(void) { return aoti_torch_get_sizes(); }")
     report = shop.audit()
-    assert evidence(report, "torch-symbols") == [
-        "torch 2.13.0 lacks `aoti_torch_get_sizes` (`aoti_torch_get_sizes`)"
-    ]
+    assert evidence(report, "torch-symbols") == ["torch 2.13.0 lacks `aoti_torch_get_sizes` (`aoti_torch_get_sizes`)"]
     assert verdict(report, "unversioned-symbols") == "pass"
     assert report.torch_symbols == (RELU, "aoti_torch_get_sizes")
 
@@ -349,9 +329,7 @@ def test_a_symbol_that_torch_dropped_everywhere_is_still_reported_as_torch_s(sho
         ("_PyObject_GetDictPtr", "which is not in the stable ABI"),
     ],
 )
-def test_a_python_symbol_outside_the_claimed_stable_abi_fails(
-    shop: Workshop, symbol: str, fault: str
-) -> None:
+def test_a_python_symbol_outside_the_claimed_stable_abi_fails(shop: Workshop, symbol: str, fault: str) -> None:
     shop.kernel(f"extern int {symbol}(void); int f(void) {{ return {symbol}(); }}")
     assert evidence(shop.audit(), "python-abi") == [f"imports `{symbol}`, {fault}"]
 
@@ -412,6 +390,4 @@ def test_exports_that_another_copy_would_share_fail(shop: Workshop) -> None:
 
 def test_an_executable_stack_and_relocated_code_fail(shop: Workshop) -> None:
     shop.kernel('__asm__(".text\\n.quad memcpy\\n");', "-Wl,-z,execstack", "-Wl,-z,notext")
-    assert evidence(shop.audit(), "memory-protection") == [
-        "has an executable stack and relocations in its code"
-    ]
+    assert evidence(shop.audit(), "memory-protection") == ["has an executable stack and relocations in its code"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from kernelworks.model.variant import DeviceArchs
 from kernelworks_build.capabilities import Capability, Selection, select
 
@@ -10,7 +11,9 @@ TOOLKIT = ("7.5", "8.0", "8.6", "9.0", "10.0", "12.0", "12.1+PTX")
 
 
 def test_no_request_means_the_whole_list_of_the_toolkit() -> None:
-    assert select([], TOOLKIT) == Selection(DeviceArchs(("7.5", "8.0", "8.6", "9.0", "10.0", "12.0", "12.1"), ("12.1",)), ())
+    assert select([], TOOLKIT) == Selection(
+        DeviceArchs(("7.5", "8.0", "8.6", "9.0", "10.0", "12.0", "12.1"), ("12.1",)), ()
+    )
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from kernelworks_build.action import ActionResult
 from kernelworks_build.compile_log import compile_error, failures
 
@@ -37,7 +38,11 @@ def test_the_error_speaks_in_the_authors_paths_and_names_the_log(tmp_path: Path)
     project = tmp_path / "my kernel"
     (project / "cpu").mkdir(parents=True)
     error = compile_error(
-        result(tmp_path), variant="v", project=project, declared=["cpu/bad.cpp"], log=project / "dist" / "v.log"
+        result(tmp_path),
+        variant="v",
+        project=project,
+        declared=["cpu/bad.cpp"],
+        log=project / "dist" / "v.log",
     )
     assert f"{project}/cpu/bad.cpp:3:10: fatal error" in error.message
     assert "/src/" not in error.message
@@ -59,7 +64,11 @@ def test_a_header_that_is_there_but_not_listed_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("timed_out", "out_of_memory", "words"),
-    [(True, False, "within the time limit"), (False, True, "more memory"), (False, False, "does not compile")],
+    [
+        (True, False, "within the time limit"),
+        (False, True, "more memory"),
+        (False, False, "does not compile"),
+    ],
 )
 def test_limits_are_told_from_errors(tmp_path: Path, timed_out: bool, out_of_memory: bool, words: str) -> None:
     ended = result(tmp_path, timed_out=timed_out, out_of_memory=out_of_memory)

@@ -197,6 +197,4 @@ def test_the_schema_describes_every_key_and_refuses_unknown_ones() -> None:
         assert all("description" in key for key in table.get("properties", {}).values())
     assert {one["required"][0] for one in schema["oneOf"]} == set(FRAMEWORKS)
     assert "UndecidedComponent" not in schema["$defs"]
-    assert schema["$defs"]["CudaComponent"]["properties"]["depends"]["items"]["enum"] == sorted(
-        cxx_dependencies()
-    )
+    assert schema["$defs"]["CudaComponent"]["properties"]["depends"]["items"]["enum"] == sorted(cxx_dependencies())

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from kernelworks.errors import UsageError
 from kernelworks.model.digest import FileEntry, hash_file, list_tree
 from kernelworks.model.index import Index, Source
@@ -172,5 +173,3 @@ def test_eight_publishers_at_once_end_with_every_variant(tmp_path: Path) -> None
     assert index is not None
     assert [variant.backend.kind for variant in index.variants] == backends
     check_registry(tmp_path / "registry")
-
-

@@ -121,9 +121,7 @@ def run(by: Executor, job: Action, build_dir: Path) -> tuple[ActionResult, str]:
 
 
 def test_the_layout_is_the_same_whoever_runs_it(either: Executor, ground: Path, build_dir: Path) -> None:
-    script = (
-        "pwd; id -u; id -g; ls /; ls /src; ls -d /bin/sh; cat /dev/null; umask; echo $$ >/tmp/a >/dev/shm/b"
-    )
+    script = "pwd; id -u; id -g; ls /; ls /src; ls -d /bin/sh; cat /dev/null; umask; echo $$ >/tmp/a >/dev/shm/b"
 
     result, log = run(either, action(ground, script), build_dir)
 
@@ -144,9 +142,7 @@ def test_the_environment_is_the_one_of_the_action_and_the_working_folder(
     assert sorted(log.split()) == ["LC_ALL=C", "PATH=/usr/bin", "PWD=/build"]
 
 
-def test_only_build_and_scratch_folders_can_be_written(
-    either: Executor, ground: Path, build_dir: Path
-) -> None:
+def test_only_build_and_scratch_folders_can_be_written(either: Executor, ground: Path, build_dir: Path) -> None:
     script = """
     for path in /x /usr/x /usr/bin/sh /src/x /src/kernel.cpp /dev/x /opt /proc/x; do
         (echo bad > $path) 2>/dev/null && echo wrote $path
@@ -191,9 +187,7 @@ def test_a_failing_command_is_a_result(
     assert (result.exit_code, result.timed_out, result.out_of_memory) == (expected, False, False)
 
 
-def test_a_command_that_is_not_in_the_sandbox_is_an_error(
-    either: Executor, ground: Path, build_dir: Path
-) -> None:
+def test_a_command_that_is_not_in_the_sandbox_is_an_error(either: Executor, ground: Path, build_dir: Path) -> None:
     job = Action(("python3",), (("PATH", "/usr/bin"),), action(ground, "").mounts, (), ROOMY)
 
     with pytest.raises(SandboxError, match=r"cannot run `python3`: .*No such file"):
@@ -230,9 +224,7 @@ def test_the_memory_limit_ends_it(either: Executor, ground: Path, build_dir: Pat
     assert (result.exit_code, result.timed_out, result.out_of_memory) == (-signal.SIGKILL, False, True)
 
 
-def test_cpu_time_and_peak_memory_cover_every_process(
-    either: Executor, ground: Path, build_dir: Path
-) -> None:
+def test_cpu_time_and_peak_memory_cover_every_process(either: Executor, ground: Path, build_dir: Path) -> None:
     loop = "i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done"
     script = f"head -c {60 * MIB} /dev/zero | tail | tail -c 1 >/dev/null; sh -c '{loop}'; times"
 
@@ -278,9 +270,7 @@ def test_kill_9_of_the_builder_leaves_no_process(either: Executor, ground: Path,
 
     assert len(sandboxed) >= 4
     deadline = time.monotonic() + 10
-    while (
-        alive := [pid for pid in sandboxed if Path(f"/proc/{pid}").exists()]
-    ) and time.monotonic() < deadline:
+    while (alive := [pid for pid in sandboxed if Path(f"/proc/{pid}").exists()]) and time.monotonic() < deadline:
         time.sleep(0.01)
     assert alive == []
 
@@ -329,9 +319,7 @@ def test_no_privilege_is_held(bwrap: Executor, ground: Path, build_dir: Path) ->
     assert re.search(r"NoNewPrivs:\s+1", log)
 
 
-def test_scratch_folders_hold_no_more_than_the_memory_limit(
-    bwrap: Executor, ground: Path, build_dir: Path
-) -> None:
+def test_scratch_folders_hold_no_more_than_the_memory_limit(bwrap: Executor, ground: Path, build_dir: Path) -> None:
     if not Bwrap()._dialect.sizes:
         pytest.skip("this bubblewrap has no --size")
     job = action(ground, f"head -c {40 * MIB} /dev/zero > /tmp/x", Limits(32 * MIB, 60))
@@ -417,9 +405,7 @@ def test_none_tells_an_ordinary_user_what_is_missing(ground: Path, build_dir: Pa
 
     assert error["code"] == "sandbox"
     assert "CAP_SYS_CHROOT" in error["context"]["missing"]
-    assert (
-        error["hint"] == "run as root, or use `--sandbox bwrap`, which needs no privilege but user namespaces"
-    )
+    assert error["hint"] == "run as root, or use `--sandbox bwrap`, which needs no privilege but user namespaces"
 
 
 def python_of_an_ordinary_user() -> tuple[str, ...]:
@@ -429,9 +415,7 @@ def python_of_an_ordinary_user() -> tuple[str, ...]:
     ids = (f"--reuid={ORDINARY_USER}", f"--regid={ORDINARY_USER}", "--clear-groups")
     packages = (kernelworks, kernelworks_build)
     sources = os.pathsep.join(str(Path(package.__path__[0]).parent) for package in packages)
-    probe = (
-        "import subprocess as s, sys, kernelworks_build.sandbox; s.run([sys.executable, '-V'], check=True)"
-    )
+    probe = "import subprocess as s, sys, kernelworks_build.sandbox; s.run([sys.executable, '-V'], check=True)"
     for interpreter in (sys.executable, "/usr/bin/python3"):
         command = ("setpriv", *ids, "env", f"PYTHONPATH={sources}", interpreter)
         if subprocess.run([*command, "-c", probe], capture_output=True, check=False, cwd="/").returncode == 0:

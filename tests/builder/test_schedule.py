@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from kernelworks_build.schedule import available_memory, cores, parallel_units
 
 GIB = 1 << 30

@@ -9,6 +9,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+
 from kernelworks.model.digest import canonical_json, hash_file
 from kernelworks.model.variant import BackendFacts, FrameworkFacts, Platform, PythonAbi
 from kernelworks_build.claims import Claims
@@ -67,7 +68,18 @@ def test_pip_installs_it_and_the_package_imports(tmp_path: Path) -> None:
     wheel = make(tmp_path, FrameworkFacts("none", None))
     target = tmp_path / "site"
     subprocess.run(
-        [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--target", str(target), str(wheel)], check=True
+        [
+            sys.executable,
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--no-index",
+            "--target",
+            str(target),
+            str(wheel),
+        ],
+        check=True,
     )
     done = subprocess.run(
         [sys.executable, "-c", "import toy; print(toy.ANSWER)"],
@@ -106,7 +118,11 @@ def test_what_is_no_wheel_of_ours_is_refused_in_words(tmp_path: Path) -> None:
     foreign = tmp_path / "b.whl"
     with zipfile.ZipFile(foreign, "w") as archive:
         archive.writestr("x/__init__.py", "")
-    for path, words in ((text, "cannot be read as a wheel"), (foreign, "holds no claims"), (tmp_path / "c.whl", "cannot be read")):
+    for path, words in (
+        (text, "cannot be read as a wheel"),
+        (foreign, "holds no claims"),
+        (tmp_path / "c.whl", "cannot be read"),
+    ):
         with pytest.raises(PackError, match=words):
             unpack_wheel(path, tmp_path / "out")
 

@@ -27,9 +27,7 @@ def audit(claims: Claims, folder: Path, symbols: Callable[[str], frozenset[str]]
         symbols: The exported symbols of a torch release, such as `2.14.1`; called once for every claimed one.
     """
     facts = read_folder(folder)
-    case = Case(
-        facts, claims, Policy.load(), {release: symbols(release) for release in claims.torch_releases}
-    )
+    case = Case(facts, claims, Policy.load(), {release: symbols(release) for release in claims.torch_releases})
     return Report(
         claims.name,
         tuple(RuleResult.of(rule, tuple(rule.check(case))) for rule in RULES),

@@ -101,9 +101,7 @@ class ElfFacts:
     def python_modules(self) -> tuple[str, ...]:
         """Names of the Python modules that it can be imported as."""
         return tuple(
-            symbol.name.removeprefix("PyInit_")
-            for symbol in self.exports
-            if symbol.name.startswith("PyInit_")
+            symbol.name.removeprefix("PyInit_") for symbol in self.exports if symbol.name.startswith("PyInit_")
         )
 
 
@@ -150,12 +148,10 @@ def _read(elf: Any, size: int, path: str) -> ElfFacts:
         undefined=_ordered(_undefined(symbols, versions, needs)),
         stripped=not any(elf.iter_sections("SHT_SYMTAB")),
         exec_stack="PT_GNU_STACK" not in segments or bool(segments["PT_GNU_STACK"]["p_flags"] & _PF_X),
-        text_relocations=bool(tags["DT_TEXTREL"])
-        or any(tag.entry.d_val & _DF_TEXTREL for tag in tags["DT_FLAGS"]),
+        text_relocations=bool(tags["DT_TEXTREL"]) or any(tag.entry.d_val & _DF_TEXTREL for tag in tags["DT_FLAGS"]),
         tls="PT_TLS" in segments,
         sections=tuple(
-            Section(section.name, section["sh_offset"], section["sh_size"])
-            for section in _filled_sections(elf)
+            Section(section.name, section["sh_offset"], section["sh_size"]) for section in _filled_sections(elf)
         ),
     )
 
@@ -171,9 +167,7 @@ def _extents(elf: Any) -> Iterator[tuple[str, int]]:
 
 
 def _filled_sections(elf: Any) -> Iterator[Any]:
-    return (
-        section for section in elf.iter_sections() if section["sh_type"] not in {"SHT_NULL", "SHT_NOBITS"}
-    )
+    return (section for section in elf.iter_sections() if section["sh_type"] not in {"SHT_NULL", "SHT_NOBITS"})
 
 
 def _table(elf: Any, tags: Mapping[str, list[Any]], tag: str, section_type: str, path: str) -> Any | None:
@@ -206,9 +200,7 @@ def _exports(symbols: Any | None) -> Iterator[Symbol]:
             yield Symbol(symbol.name, binding)
 
 
-def _undefined(
-    symbols: Any | None, versions: Any | None, needs: Mapping[int, VersionNeed]
-) -> Iterator[Symbol]:
+def _undefined(symbols: Any | None, versions: Any | None, needs: Mapping[int, VersionNeed]) -> Iterator[Symbol]:
     for position, symbol in enumerate(symbols.iter_symbols() if symbols else ()):
         binding = _BINDINGS.get(symbol["st_info"]["bind"])
         if binding and symbol["st_shndx"] == "SHN_UNDEF":

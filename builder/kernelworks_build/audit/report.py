@@ -66,9 +66,7 @@ class Report:
     @property
     def failures(self) -> tuple[tuple[Rule, Finding], ...]:
         """Every bad finding with its rule."""
-        return tuple(
-            (result.rule, finding) for result in self.results for finding in result.findings if not finding.ok
-        )
+        return tuple((result.rule, finding) for result in self.results for finding in result.findings if not finding.ok)
 
     def require(self) -> None:
         """Return where every rule is kept.

@@ -3,42 +3,47 @@
 from __future__ import annotations
 
 import sys
+from importlib import import_module
+from typing import Any
 
-import click
 import typer
+from typer.core import TyperGroup
+from typer.main import get_command
 
-from kernelworks.errors import KernelworksError, UsageError
-from kernelworks_build.cli import audit, build, check, init, lock, plan, publish
+from kernelworks.errors import KernelworksError
 from kernelworks_build.cli.console import print_error
 
-__all__ = ["app", "main"]
+__all__ = ["COMMANDS", "app", "main"]
 
-app = typer.Typer(
-    help="Compile GPU kernels hermetically, audit them, and publish them.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
-for module in (init, check, plan, build, audit, publish, lock):
-    app.command(module.NAME)(module.command)
+COMMANDS = ("init", "check", "plan", "build", "audit", "publish", "lock")
+
+
+class _Commands(TyperGroup):
+    """Imports a command when it is called: `plan` does not wait for what `audit` needs."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002  # the signature is typer's
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
+        if cmd_name not in COMMANDS:
+            return None
+        single = typer.Typer(add_completion=False)
+        single.command(cmd_name)(import_module(f"{__name__}.{cmd_name}").command)
+        return get_command(single)
+
+
+app = typer.Typer(cls=_Commands, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.callback()
+def _root() -> None:
+    """Compile GPU kernels hermetically, audit them, and publish them."""
 
 
 def main() -> None:
-    """Run the program and exit: 0, or the code of the error's family."""
-    as_json = "--json" in sys.argv
+    """Run the program and exit: 0, 2 for a wrong command line, or the code of the error's family."""
     try:
-        code = app(standalone_mode=False) or 0
+        app()
     except KernelworksError as error:
-        print_error(error, as_json=as_json)
-        code = error.exit_code
-    except click.Abort:
-        code = 130
-    except click.ClickException as error:
-        if as_json:
-            print_error(UsageError(error.format_message()), as_json=True)
-        else:
-            error.show()
-        code = error.exit_code
-    except KeyboardInterrupt:
-        code = 130
-    sys.exit(code)
+        print_error(error, as_json="--json" in sys.argv)
+        sys.exit(error.exit_code)

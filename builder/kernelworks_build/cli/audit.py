@@ -15,11 +15,11 @@ from kernelworks_build.errors import AuditError
 from kernelworks_build.toolchain.torch_sdk import symbols
 from kernelworks_build.wheel import unpack_wheel
 
-NAME = "audit"
-
 
 def command(
-    wheels: Annotated[list[Path], typer.Argument(help="Wheels that kernel-build made.")], *, as_json: JsonOption = False
+    wheels: Annotated[list[Path], typer.Argument(help="Wheels that kernel-build made.")],
+    *,
+    as_json: JsonOption = False,
 ) -> None:
     """Audit wheels; the exit code says whether every rule passed."""
     reports = {}

@@ -9,13 +9,17 @@ import typer
 
 from kernelworks.model.variant_name import format_version
 from kernelworks.settings import cache_root
-from kernelworks_build.build import Builder, Built
-from kernelworks_build.cli.console import JsonOption, ProjectArgument, live_progress, megabytes, print_json, print_table
+from kernelworks_build.build import Built, Project, Workplace, build, write_dist
+from kernelworks_build.cli.console import (
+    JsonOption,
+    ProjectArgument,
+    live_progress,
+    megabytes,
+    print_json,
+    print_table,
+)
 from kernelworks_build.cli.project import ArchOption, VariantOption, open_plan
 from kernelworks_build.sandbox import executor
-from kernelworks_build.toolchain import Fetcher, Origins
-
-NAME = "build"
 
 
 def command(
@@ -23,32 +27,26 @@ def command(
     *,
     variant: VariantOption = None,
     out: Annotated[Path | None, typer.Option("--out", help="Where the result goes [default: PROJECT/dist].")] = None,
-    jobs: Annotated[int | None, typer.Option("--jobs", min=1, help="Translation units at once; memory may lower it.")] = None,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", min=1, help="Translation units at once; memory may lower it.")
+    ] = None,
     arch: ArchOption = None,
-    sandbox: Annotated[str, typer.Option("--sandbox", help="bwrap, or none (not hermetic, and recorded so).")] = "bwrap",
+    sandbox: Annotated[
+        str, typer.Option("--sandbox", help="bwrap, or none (not hermetic, and recorded so).")
+    ] = "bwrap",
     as_json: JsonOption = False,
 ) -> None:
     """Build every variant of the plan; what is built already is not built again."""
     project = project.absolute()
     out = (out or project / "dist").absolute()
     manifest, plan, locks = open_plan(project, variant, arch)
-    runner = executor(sandbox)
-    cache = cache_root()
     with live_progress() as progress:
         for item in plan.skipped:
             progress.note(f"not built: {item.subject}: {item.reason}")
-        builder = Builder(
-            project,
-            manifest,
-            cache=cache,
-            locks=locks,
-            fetcher=Fetcher(cache, Origins(), progress),
-            executor=runner,
-            progress=progress,
-            jobs=jobs,
-        )
-        built = [builder.build(planned, out / "logs") for planned in plan.variants]
-        builder.write_dist(built, out)
+        workplace = Workplace(cache_root(), locks, executor(sandbox), progress, out / "logs", jobs)
+        source = Project.read(project, manifest)
+        built = [build(source, planned, workplace) for planned in plan.variants]
+        write_dist(source, built, out)
     if as_json:
         print_json({"out": str(out), "variants": [_document(item) for item in built]})
     else:
@@ -61,10 +59,9 @@ def command(
 
 def _row(item: Built) -> tuple[str, ...]:
     variant = item.variant
-    archs = (*variant.backend.archs.sass, *(f"{arch}+PTX" for arch in variant.backend.archs.ptx))
     return (
         variant.name,
-        " ".join(archs) or "-",
+        " ".join(variant.backend.archs.spelled()) or "-",
         megabytes(variant.wheel.size),
         variant.wheel.sha256[:16],
         f"{item.cpu_seconds:.1f} s" + (" (cached)" if item.cached else ""),

@@ -7,8 +7,6 @@ from pathlib import Path
 from kernelworks_build.cli.console import JsonOption, ProjectArgument, note, print_json
 from kernelworks_build.manifest import MANIFEST, check_manifest, read_manifest
 
-NAME = "check"
-
 
 def command(project: ProjectArgument = Path(), *, as_json: JsonOption = False) -> None:
     """Check build.toml and the files it names; print every fault as file:line:column."""

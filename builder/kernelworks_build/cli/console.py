@@ -14,9 +14,15 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TransferSpeedColumn,
+)
 from rich.progress import Progress as RichBar
-from rich.progress import TransferSpeedColumn
 from rich.table import Table
 
 from kernelworks.errors import KernelworksError
@@ -105,7 +111,7 @@ class _Bars:
         self._lock = threading.Lock()
         self._console = console
 
-    def __enter__(self) -> _Bars:
+    def __enter__(self) -> Progress:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -10,8 +10,6 @@ import typer
 from kernelworks_build.cli.console import JsonOption, note, print_json
 from kernelworks_build.template import create
 
-NAME = "init"
-
 
 def command(
     name: Annotated[str, typer.Argument(help="Kernel name (silu-and-mul), or org/name.", metavar="NAME")],

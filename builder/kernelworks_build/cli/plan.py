@@ -13,8 +13,6 @@ from kernelworks_build.cli.console import ProjectArgument, print_json, print_tab
 from kernelworks_build.cli.project import ArchOption, VariantOption, open_plan
 from kernelworks_build.plan import BuildPlan
 
-NAME = "plan"
-
 
 class Format(str, Enum):
     """How the plan is printed."""
@@ -46,7 +44,7 @@ def command(
                 (
                     item.name,
                     item.backend.kind + (f" {format_version(item.backend.version)}" if item.backend.version else ""),
-                    _archs(item.backend.archs.sass, item.backend.archs.ptx),
+                    " ".join(item.backend.archs.spelled()) or "-",
                     item.torch.release,
                     ", ".join(item.torch_releases),
                 )
@@ -55,10 +53,6 @@ def command(
         )
         if plan.skipped:
             print_table("not built", ("what", "why"), ((item.subject, item.reason) for item in plan.skipped))
-
-
-def _archs(sass: tuple[str, ...], ptx: tuple[str, ...]) -> str:
-    return " ".join((*sass, *(f"{arch}+PTX" for arch in ptx))) or "-"
 
 
 def _document(plan: BuildPlan) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from kernelworks_build.errors import PlanError
 from kernelworks_build.manifest import Manifest, read_manifest
 from kernelworks_build.matrix import Matrix
 from kernelworks_build.plan import BuildPlan, make_plan
-from kernelworks_build.toolchain import LockSet
+from kernelworks_build.toolchain.lock import LockSet
 
 __all__ = ["LOCKS", "ArchOption", "VariantOption", "open_plan"]
 
@@ -19,10 +19,12 @@ LOCKS = "kernel-locks"
 """Folder beside build.toml with the project's own toolchain locks."""
 
 VariantOption = Annotated[
-    list[str] | None, typer.Option("--variant", help="Only variants whose name matches; may be given again.", metavar="GLOB")
+    list[str] | None,
+    typer.Option("--variant", help="Only variants whose name matches; may be given again.", metavar="GLOB"),
 ]
 ArchOption = Annotated[
-    str | None, typer.Option("--arch", help="Capabilities to build for instead of the manifest's: 9.0,12.0.", metavar="LIST")
+    str | None,
+    typer.Option("--arch", help="Capabilities to build for instead of the manifest's: 9.0,12.0.", metavar="LIST"),
 ]
 
 

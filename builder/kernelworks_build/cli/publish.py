@@ -13,17 +13,20 @@ from kernelworks.transport.directory import folder_of
 from kernelworks_build.cli.console import JsonOption, note, print_json
 from kernelworks_build.publish import publish
 
-NAME = "publish"
-
 
 def command(
-    dist: Annotated[Path, typer.Argument(help="What `build` made: its --out, or the project that holds `dist`.")] = Path(),
+    dist: Annotated[
+        Path, typer.Argument(help="What `build` made: its --out, or the project that holds `dist`.")
+    ] = Path(),
     *,
     to: Annotated[str, typer.Option("--to", help="Where it is published: org/name.", metavar="ORG/NAME")],
     registry: Annotated[
-        str | None, typer.Option("--registry", help="A folder [default: KERNELWORKS_REGISTRY].", metavar="FOLDER")
+        str | None,
+        typer.Option("--registry", help="A folder [default: KERNELWORKS_REGISTRY].", metavar="FOLDER"),
     ] = None,
-    allow_dirty: Annotated[bool, typer.Option("--allow-dirty", help="Although sources differ from their commit.")] = False,
+    allow_dirty: Annotated[
+        bool, typer.Option("--allow-dirty", help="Although sources differ from their commit.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Publish what was built; every byte is checked first, and the registry changes whole or not at all."""

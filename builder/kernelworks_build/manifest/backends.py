@@ -56,9 +56,7 @@ class KernelDependency(Table):
 
     repo_id: RepoId = Field(description="Repository, `org/name`.", examples=["org/name"])
     version: Natural | None = Field(default=None, description="Major version; either this or `revision`.")
-    revision: Text | None = Field(
-        default=None, description="Branch, tag or commit; either this or `version`."
-    )
+    revision: Text | None = Field(default=None, description="Branch, tag or commit; either this or `version`.")
 
     @model_validator(mode="after")
     def _one_pin(self) -> KernelDependency:
@@ -77,9 +75,7 @@ class Bounds(Table):
 class CudaGeneral(Bounds):
     """`[general.cuda]`: bounds of the toolkit, and what only the CUDA variants need."""
 
-    kernel_depends: tuple[KernelDependency, ...] = Field(
-        default=(), description="Kernels that the CUDA variants load."
-    )
+    kernel_depends: tuple[KernelDependency, ...] = Field(default=(), description="Kernels that the CUDA variants load.")
     python_depends: tuple[CudaPackage, ...] = Field(
         default=(), description="Python packages that the CUDA variants import."
     )
@@ -107,9 +103,7 @@ class TpuGeneral(Table):
 class XpuGeneral(Table):
     """`[general.xpu]`: what only the XPU variants need."""
 
-    kernel_depends: tuple[KernelDependency, ...] = Field(
-        default=(), description="Kernels that the XPU variants load."
-    )
+    kernel_depends: tuple[KernelDependency, ...] = Field(default=(), description="Kernels that the XPU variants load.")
     python_depends: tuple[XpuPackage, ...] = Field(
         default=(), description="Python packages that the XPU variants import."
     )
@@ -166,9 +160,7 @@ class _CudaKeys(Table):
         default=(), description="Compute capabilities, such as `9.0a`."
     )
     cuda_flags: tuple[Flag, ...] = Field(default=(), description="Flags of nvcc.")
-    cuda_minver: VersionText | None = Field(
-        default=None, description="Oldest toolkit; older ones leave it out."
-    )
+    cuda_minver: VersionText | None = Field(default=None, description="Oldest toolkit; older ones leave it out.")
 
 
 class CudaComponent(_CudaKeys, Component):

@@ -84,9 +84,7 @@ def parse_document(data: bytes, file: str) -> Document | Diagnostic:
 
 def _syntax_error(error: ValueError, text: str, file: str) -> Diagnostic:
     """`tomllib` tells the place in its message: `... (at line 3, column 5)` or `... (at end of document)`."""
-    words, _, where = (
-        str(error).rpartition(" (at ") if isinstance(error, TOMLDecodeError) else (str(error), "", "")
-    )
+    words, _, where = str(error).rpartition(" (at ") if isinstance(error, TOMLDecodeError) else (str(error), "", "")
     found = re.fullmatch(r"line (\d+), column (\d+)\)", where)
     place = (int(found[1]), int(found[2])) if found else _place(text, len(text))
     return Diagnostic(file, *place, "error", f"not valid TOML: {words[:1].lower()}{words[1:]}")

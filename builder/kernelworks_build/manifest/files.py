@@ -101,9 +101,7 @@ def _package_faults(document: Document, framework: type[Framework], project: Pat
         if leaves := _leaving(project / file, project):
             yield Fault(path, f"`{file}` {leaves}", "copy the file into the project")
         elif (project / file).is_dir():
-            yield Fault(
-                path, f"`{file}` is a linked folder, which is not shipped", "copy the folder into the package"
-            )
+            yield Fault(path, f"`{file}` is a linked folder, which is not shipped", "copy the folder into the package")
     if (project / folder / GENERATED_MODULE).exists():
         what = f"`{folder}/{GENERATED_MODULE}` is not used: each build writes its own"
         yield Fault(path, what, "remove it", "warning")

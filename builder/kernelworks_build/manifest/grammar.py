@@ -75,9 +75,7 @@ class Checked:
         written: The type in the manifest, where it is not the annotated one.
     """
 
-    def __init__(
-        self, check: Callable[[Any], Any], schema: Mapping[str, Any], *, written: type | None = None
-    ) -> None:
+    def __init__(self, check: Callable[[Any], Any], schema: Mapping[str, Any], *, written: type | None = None) -> None:
         self.check = check
         self.schema = schema
         self.written = written
@@ -87,9 +85,7 @@ class Checked:
             self.check, handler.generate_schema(Annotated[self.written or source, Strict()])
         )
 
-    def __get_pydantic_json_schema__(
-        self, schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         return {**handler(schema), **self.schema}
 
 
@@ -194,9 +190,7 @@ def _text(text: str) -> str:
 def _extension(text: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*", text):
         bare = text.lstrip("*.")
-        raise refuse(
-            f"{show(text)} is not a file extension", f"write `{bare}`" if bare else "one looks like `json`"
-        )
+        raise refuse(f"{show(text)} is not a file extension", f"write `{bare}`" if bare else "one looks like `json`")
     return text
 
 
@@ -235,9 +229,7 @@ def project_path(text: str) -> str:
     if path.is_absolute() or re.match("[A-Za-z]:", text):
         raise refuse(f"{show(text)} is an absolute path", "paths are relative to the folder of build.toml")
     if ".." in path.parts:
-        raise refuse(
-            f"{show(text)} may leave the project", "paths hold no `..`; move the file into the project"
-        )
+        raise refuse(f"{show(text)} may leave the project", "paths hold no `..`; move the file into the project")
     return path.as_posix()
 
 
@@ -252,11 +244,7 @@ def _cuda_capability(text: str) -> str:
         return str(Capability.parse(text))
     except ValueError:
         meant = re.fullmatch(r"(?:sm_|compute_)?([0-9]{1,2})\.?([0-9])([af]?)", text.lower())
-        hint = (
-            f"did you mean `{meant[1]}.{meant[2]}{meant[3]}`?"
-            if meant
-            else "one looks like 8.0, 9.0a or 12.0+PTX"
-        )
+        hint = f"did you mean `{meant[1]}.{meant[2]}{meant[3]}`?" if meant else "one looks like 8.0, 9.0a or 12.0+PTX"
         raise refuse(f"{show(text)} is not a compute capability", hint) from None
 
 
@@ -266,16 +254,12 @@ def _gfx_arch(text: str) -> str:
     return text
 
 
-KernelName = Annotated[
-    str, Checked(kernel_name, {"pattern": "^[a-z][-a-z0-9]*[a-z0-9]$", "maxLength": _MAX_NAME})
-]
+KernelName = Annotated[str, Checked(kernel_name, {"pattern": "^[a-z][-a-z0-9]*[a-z0-9]$", "maxLength": _MAX_NAME})]
 ComponentName = Annotated[str, Checked(_component_name, {"pattern": "^[A-Za-z_][A-Za-z0-9_-]*$"})]
 Edition = Annotated[int, Checked(_edition, {"const": EDITION})]
 Natural = Annotated[int, Checked(_natural, {"minimum": 0})]
 Text = Annotated[str, Checked(_text, {"minLength": 1})]
-VersionText = Annotated[
-    Version, Checked(Version.parse, {"pattern": r"^\s*[0-9]{1,9}(\.[0-9]{1,9})*\s*$"}, written=str)
-]
+VersionText = Annotated[Version, Checked(Version.parse, {"pattern": r"^\s*[0-9]{1,9}(\.[0-9]{1,9})*\s*$"}, written=str)]
 Backend = Annotated[str, OneOf("backend", known_backends())]
 Backends = Annotated[tuple[Backend, ...], Field(min_length=1), AfterValidator(each_once)]
 CxxDependency = Annotated[str, OneOf("dependency", cxx_dependencies())]

@@ -63,17 +63,13 @@ class General(Table):
     version: Natural = Field(description="Major version of the kernel's API.", examples=[1])
     edition: Edition = Field(description="Edition of the manifest format.", examples=[EDITION])
     license: Text = Field(description="Licence identifier, as on the Hub.", examples=["Apache-2.0"])
-    backends: Backends = Field(
-        description="Backends that the kernel is built for.", examples=[["cpu", "cuda"]]
-    )
+    backends: Backends = Field(description="Backends that the kernel is built for.", examples=[["cpu", "cuda"]])
     upstream: GitUrl | None = Field(default=None, description="Repository that the code comes from.")
     source: GitUrl | None = Field(default=None, description="Repository that holds this manifest.")
     python_depends: tuple[GeneralPackage, ...] = Field(
         default=(), description="Python packages that every variant imports."
     )
-    kernel_depends: tuple[KernelDependency, ...] = Field(
-        default=(), description="Kernels that every variant loads."
-    )
+    kernel_depends: tuple[KernelDependency, ...] = Field(default=(), description="Kernels that every variant loads.")
     hub: Hub = Field(default=Hub(), description="Where the kernel is published.")
     cuda: CudaGeneral = Field(default=CudaGeneral(), description="What holds for CUDA only.")
     neuron: NeuronGeneral = Field(default=NeuronGeneral(), description="What holds for Neuron only.")
@@ -156,8 +152,7 @@ class TorchNoarch(Framework):
         if not isinstance(table, dict) or not spellings.keys() & table.keys():
             return table
         return {
-            spellings.get(key, key) if spellings.get(key) not in table else key: value
-            for key, value in table.items()
+            spellings.get(key, key) if spellings.get(key) not in table else key: value for key, value in table.items()
         }
 
 
@@ -172,9 +167,7 @@ class KernelworksTool(Table):
 class Tool(Table):
     """`[tool]`: tables of tools."""
 
-    kernelworks: KernelworksTool = Field(
-        default=KernelworksTool(), description="What only this builder knows."
-    )
+    kernelworks: KernelworksTool = Field(default=KernelworksTool(), description="What only this builder knows.")
 
 
 class Manifest(Table):
@@ -186,12 +179,8 @@ class Manifest(Table):
     )
 
     general: General = Field(description="What the kernel is.")
-    torch: Torch | None = Field(
-        default=None, description="A library of torch operators, compiled ahead of time."
-    )
-    tvm_ffi: TvmFfi | None = Field(
-        default=None, description="A library of TVM FFI functions, compiled ahead of time."
-    )
+    torch: Torch | None = Field(default=None, description="A library of torch operators, compiled ahead of time.")
+    tvm_ffi: TvmFfi | None = Field(default=None, description="A library of TVM FFI functions, compiled ahead of time.")
     torch_noarch: TorchNoarch | None = Field(default=None, description="Python only.")
     kernel: dict[ComponentName, AnyComponent] = Field(default={}, description="Components by name.")
     tool: Tool = Field(default=Tool(), description="Tables of tools.")

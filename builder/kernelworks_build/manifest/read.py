@@ -39,9 +39,7 @@ def check_manifest(project: Path) -> list[Diagnostic]:
     return _read(project)[1]
 
 
-def parse_manifest(
-    data: bytes, file: str, project: Path | None = None
-) -> tuple[Manifest | None, list[Diagnostic]]:
+def parse_manifest(data: bytes, file: str, project: Path | None = None) -> tuple[Manifest | None, list[Diagnostic]]:
     """The manifest in `data` (None where it has errors) and its diagnostics, sorted by place.
 
     Args:
@@ -108,7 +106,5 @@ def _foreign(document: Document) -> Fault | None:
         )
     edition = general.get("edition")
     if type(edition) is int and edition != EDITION:
-        return Fault(
-            ("general", "edition"), f"edition {edition} is not read here", f"only {EDITION} is read yet"
-        )
+        return Fault(("general", "edition"), f"edition {edition} is not read here", f"only {EDITION} is read yet")
     return None

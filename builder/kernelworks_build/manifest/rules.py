@@ -37,9 +37,7 @@ def exactly_one_framework(document: Document) -> Iterator[Fault]:
 
 def declared_backends_are_compiled(document: Document) -> Iterator[Fault]:
     components = document.table("kernel")
-    if not _is_compiled(document) or not all(
-        _backend_of(document, name) in COMPONENTS for name in components
-    ):
+    if not _is_compiled(document) or not all(_backend_of(document, name) in COMPONENTS for name in components):
         return
     compiled = {_backend_of(document, name) for name in components}
     for path, backend in document.texts("general", "backends"):
@@ -115,9 +113,7 @@ def lists_have_no_duplicates(document: Document) -> Iterator[Fault]:
         for place, text in document.texts(*path):
             if text in first:
                 line = document.positions.value(first[text])[0]
-                yield Fault(
-                    place, f"{show(text)} is listed twice", f"it is already in line {line}", "warning"
-                )
+                yield Fault(place, f"{show(text)} is listed twice", f"it is already in line {line}", "warning")
             first.setdefault(text, place)
 
 

@@ -23,10 +23,7 @@ def manifest_schema() -> dict[str, Any]:
 
 def schema_text() -> str:
     """The schema as it is committed."""
-    return (
-        json.dumps({"$schema": _TomlSchema.schema_dialect, **manifest_schema()}, indent=2, ensure_ascii=False)
-        + "\n"
-    )
+    return json.dumps({"$schema": _TomlSchema.schema_dialect, **manifest_schema()}, indent=2, ensure_ascii=False) + "\n"
 
 
 class _TomlSchema(GenerateJsonSchema):

@@ -61,9 +61,7 @@ def faults_of(error: ValidationError, document: Document) -> Iterator[Fault]:
             continue  # pydantic counts the elements that are valid; each of the others has its own error
         path, table = _resolve(item["loc"], document)
         yield _WORDS[item["type"]](
-            _Finding(
-                item["type"], path, item["loc"][-1:] == ("[key]",), table, item["input"], item.get("ctx", {})
-            )
+            _Finding(item["type"], path, item["loc"][-1:] == ("[key]",), table, item["input"], item.get("ctx", {}))
         )
 
 
@@ -92,9 +90,7 @@ def _unknown_key(finding: _Finding) -> Fault:
         if owners and issubclass(finding.table, Component)
         else propose(finding.key, finding.table.key_examples())
     )
-    return Fault(
-        finding.path, f"{show(finding.key)} is not a key of {_table_name(finding.path[:-1])}", hint, at="key"
-    )
+    return Fault(finding.path, f"{show(finding.key)} is not a key of {_table_name(finding.path[:-1])}", hint, at="key")
 
 
 def _missing_key(finding: _Finding) -> Fault:
@@ -120,9 +116,7 @@ def _wrong_type(finding: _Finding) -> Fault:
         hint = f"write `[{_toml(value)}]`"
     elif finding.kind == "model_type" and all(isinstance(part, str) for part in finding.path):
         hint = f"write its keys below a header {_table_name(finding.path)}"
-    return Fault(
-        finding.path, f"{finding.where} must be {_EXPECTED[finding.kind]}, not {_found(value)}", hint
-    )
+    return Fault(finding.path, f"{finding.where} must be {_EXPECTED[finding.kind]}, not {_found(value)}", hint)
 
 
 def _found(value: Any) -> str:

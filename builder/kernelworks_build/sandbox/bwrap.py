@@ -92,9 +92,7 @@ class Bwrap:
         program = shutil.which("bwrap")
         if program is None:
             raise SandboxError("bubblewrap is not installed", hint=f"{_install_hint()}, {_OTHERWISE}")
-        for (
-            proc
-        ) in _PROC:  # with the host as root, read-only: only the namespaces are tried, and options listed
+        for proc in _PROC:  # with the host as root, read-only: only the namespaces are tried, and options listed
             argv = [program, *_ISOLATION, "--ro-bind", "/", "/", *proc, "--dev", "/dev", program, "--help"]
             probe = subprocess.run(argv, env={}, capture_output=True, text=True, check=False)
             if probe.returncode == 0:

@@ -92,9 +92,7 @@ def _effective_capabilities() -> int:
 
 def _is_mapped(table: str, number: int) -> bool:
     """Whether the user namespace of this process knows the user or group `number` (user_namespaces(7))."""
-    rows = [
-        map(int, line.split()) for line in Path("/proc/self", table).read_text(encoding="ascii").splitlines()
-    ]
+    rows = [map(int, line.split()) for line in Path("/proc/self", table).read_text(encoding="ascii").splitlines()]
     return any(first <= number < first + count for first, _, count in rows)
 
 

@@ -25,6 +25,4 @@ def check(case: Case) -> Iterator[Finding]:
             yield bad(fault, file.path)
 
 
-RULE = Rule(
-    "files", "only text and readable shared objects are in the package", check, absent="the folder is empty"
-)
+RULE = Rule("files", "only text and readable shared objects are in the package", check, absent="the folder is empty")

@@ -14,11 +14,7 @@ def check(case: Case) -> Iterator[Finding]:
     needed, claimed = case.facts.glibc, case.claims.platform.glibc
     if needed:
         floor = f"{format_version(claimed)} is claimed" if claimed else "none is claimed"
-        yield Finding(
-            claimed is not None and needed <= claimed, f"glibc {format_version(needed)} is needed, {floor}"
-        )
+        yield Finding(claimed is not None and needed <= claimed, f"glibc {format_version(needed)} is needed, {floor}")
 
 
-RULE = Rule(
-    "libc-floor", "the claimed libc floor is at least the glibc needed", check, absent="no binary needs glibc"
-)
+RULE = Rule("libc-floor", "the claimed libc floor is at least the glibc needed", check, absent="no binary needs glibc")

@@ -26,10 +26,7 @@ def check(case: Case) -> Iterator[Finding]:
                 limit = f"cap {_text(caps[family])}" if number and family in caps else "not in the policy"
                 users = _users(elf, need.version)
                 yield bad(f"`{need.library}` {need.version} ({limit}) for {users}", elf.path)
-        maxima = [
-            f"{family}_{_text(number)} (cap {_text(caps[family])})"
-            for family, number in sorted(newest.items())
-        ]
+        maxima = [f"{family}_{_text(number)} (cap {_text(caps[family])})" for family, number in sorted(newest.items())]
         yield good(", ".join(maxima) or "no version of glibc, libstdc++ or libgcc", elf.path)
 
 
@@ -48,6 +45,4 @@ def _text(number: VersionNumber) -> str:
     return ".".join(map(str, number))
 
 
-RULE = Rule(
-    "symbol-versions", "no symbol version is newer than the platform's glibc, libstdc++ and libgcc", check
-)
+RULE = Rule("symbol-versions", "no symbol version is newer than the platform's glibc, libstdc++ and libgcc", check)

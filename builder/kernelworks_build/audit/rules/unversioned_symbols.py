@@ -23,6 +23,4 @@ def check(case: Case) -> Iterator[Finding]:
             yield bad(f"nobody is known to bring `{demangle(name)}` (`{name}`)", elf.path)
 
 
-RULE = Rule(
-    "unversioned-symbols", "every undefined symbol without a version is torch's or the interpreter's", check
-)
+RULE = Rule("unversioned-symbols", "every undefined symbol without a version is torch's or the interpreter's", check)
