@@ -1,4 +1,4 @@
-"""A revision on disk: `kernel.json`, `wheels/`, `build/<variant>/`, `README.md`; `dist/` is one, a registry has many."""
+"""A revision on disk: `kernel.json`, `wheels/`, `build/<variant>/`, `README.md`. A registry has many, `dist/` one."""
 
 from __future__ import annotations
 

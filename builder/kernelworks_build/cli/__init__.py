@@ -15,7 +15,7 @@ from kernelworks_build.cli.console import print_error
 
 __all__ = ["COMMANDS", "app", "main"]
 
-COMMANDS = ("init", "check", "plan", "build", "audit", "publish", "lock")
+COMMANDS = ("init", "check", "plan", "build", "audit", "test", "publish", "lock")
 
 
 class _Commands(TyperGroup):

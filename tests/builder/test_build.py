@@ -1,0 +1,246 @@
+"""Whole builds of the template kernel: the real program, sandbox and toolchain."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kernelworks.model.digest import hash_file
+from kernelworks_build.revision import check_revision, read_revision
+
+pytestmark = [pytest.mark.sandbox, pytest.mark.network]
+
+CPU = "torch-stable-abi211-cpu-x86_64-linux"
+CUDA = "torch-stable-abi211-cu130-x86_64-linux"
+REPO_ID = "demo/silu-and-mul"
+Program = Callable[..., Any]
+
+
+def python(code: str, **env: str) -> str:
+    """What a fresh interpreter prints for `code`."""
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, **env}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def copy_of(project: Path, target: Path) -> Path:
+    return Path(shutil.copytree(project, target, ignore=shutil.ignore_patterns("dist")))
+
+
+def library(dist: Path) -> Path:
+    (found,) = dist.glob(f"build/{CPU}/*.so")
+    return found
+
+
+def test_a_build_is_a_revision_whose_every_byte_is_listed(project: Path) -> None:
+    index = read_revision(project / "dist")
+    assert index is not None
+    check_revision(project / "dist", index)
+    (variant,) = index.variants
+    assert (variant.name, variant.hermetic, variant.platform.glibc) == (CPU, True, (2, 28))
+    assert "torch_call_dispatcher" in variant.torch_symbols.names
+
+
+def test_the_audit_of_the_wheel_passes_with_evidence_for_every_rule(project: Path, kernel_build: Program) -> None:
+    (wheel,) = (project / "dist" / "wheels").iterdir()
+    done = kernel_build("audit", wheel, "--json")
+    assert done.code == 0
+    (report,) = done.document["wheels"]
+    assert report["ok"]
+    assert all(rule["findings"] for rule in report["rules"])
+    assert "torch 2.11.0, 2.12.1, 2.13.0, 2.14.1, 2.15.0" in done.stdout
+
+
+def test_a_wheel_with_one_flipped_byte_is_not_audited_but_refused(
+    project: Path, kernel_build: Program, tmp_path: Path
+) -> None:
+    (wheel,) = (project / "dist" / "wheels").iterdir()
+    data = bytearray(wheel.read_bytes())
+    data[data.index(b"\x7fELF") + 4] = 1  # says that it is a 32-bit file
+    broken = tmp_path / wheel.name
+    broken.write_bytes(data)
+    done = kernel_build("audit", broken, "--json")
+    assert done.code == 26  # the zip's own checksum is wrong
+    assert "cannot be read as a wheel" in done.document["error"]["message"]
+
+
+def test_a_second_build_compiles_nothing_and_needs_no_sandbox(project: Path, kernel_build: Program) -> None:
+    done = kernel_build("build", project, "--variant", "*-cpu-*", "--json", env={"PATH": "/nonexistent"})
+    assert done.code == 0, done.stderr
+    (variant,) = done.document["variants"]
+    assert variant["cached"]
+    assert variant["cpu-seconds"] > 0
+
+
+def test_two_builds_in_different_folders_give_equal_wheels(
+    project: Path, kernel_build: Program, fresh_cache: Mapping[str, str], tmp_path: Path
+) -> None:
+    twin = copy_of(project, tmp_path / "another folder" / "kernel é")
+    env = {**fresh_cache, "TZ": "Asia/Tokyo", "HOME": str(tmp_path), "LC_ALL": "C", "SOURCE_DATE_EPOCH": "1"}
+    done = kernel_build("build", twin, "--variant", "*-cpu-*", "--jobs", "1", "--json", env=env, umask=0o077)
+    assert done.code == 0, done.stderr
+    (variant,) = done.document["variants"]
+    assert not variant["cached"]
+    (wheel,) = (project / "dist" / "wheels").iterdir()
+    assert variant["wheel"]["sha256"] == hash_file(wheel)[1]
+    assert hash_file(twin / "dist" / "kernel.json") == hash_file(project / "dist" / "kernel.json")
+
+
+@pytest.mark.cuda
+def test_two_cuda_builds_are_equal_and_hold_the_archs_asked_for(
+    project: Path, kernel_build: Program, fresh_cache: Mapping[str, str], tmp_path: Path
+) -> None:
+    wheels = set()
+    for name, jobs in (("one", "1"), ("two", "2")):
+        twin = copy_of(project, tmp_path / name)
+        shutil.rmtree(Path(fresh_cache["KERNELWORKS_CACHE"]) / "actions", ignore_errors=True)
+        done = kernel_build(
+            "build", twin, "--variant", "*-cu130-*", "--arch", "9.0", "--jobs", jobs, "--json", env=fresh_cache
+        )
+        assert done.code == 0, done.stderr
+        (variant,) = done.document["variants"]
+        assert variant["archs"] == {"sass": ["9.0"], "ptx": []}
+        assert not variant["cached"]
+        wheels.add(variant["wheel"]["sha256"])
+    assert len(wheels) == 1
+
+
+def test_without_a_sandbox_the_library_is_the_same_and_the_record_says_so(
+    project: Path, kernel_build: Program, fresh_cache: Mapping[str, str], tmp_path: Path
+) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("a change of root needs root")
+    twin = copy_of(project, tmp_path / "twin")
+    done = kernel_build("build", twin, "--variant", "*-cpu-*", "--sandbox", "none", "--json", env=fresh_cache)
+    assert done.code == 0, done.stderr
+    (variant,) = done.document["variants"]
+    assert not variant["hermetic"]
+    assert hash_file(library(twin / "dist")) == hash_file(library(project / "dist"))
+    with zipfile.ZipFile(twin / "dist" / variant["wheel"]["path"]) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith("provenance.json"))
+        record = json.loads(archive.read(name))
+    assert (record["executor"], record["hermetic"]) == ("none", False)
+
+
+def test_a_compile_error_shows_command_message_and_log_in_the_authors_words(
+    project: Path, kernel_build: Program, fresh_cache: Mapping[str, str], tmp_path: Path
+) -> None:
+    broken = copy_of(project, tmp_path / "broken")
+    source = broken / "cpu" / "silu_and_mul.cpp"
+    lines = source.read_text().count("\n")
+    source.write_text(source.read_text() + "int half(int x) { return x / tow; }\n")
+    done = kernel_build("build", broken, "--variant", "*-cpu-*", env=fresh_cache)
+    assert done.code == 24
+    assert f"{source}:{lines + 1}:" in done.stderr
+    assert "'tow' was not declared" in done.stderr
+    assert "/opt/sysroot/bin/g++" in done.stderr
+    assert "/src/" not in done.stderr
+    log = broken / "dist" / "logs" / f"{CPU}.log"
+    assert str(log) in done.stderr
+    assert "tow" in log.read_text()
+    assert not (broken / "dist" / "kernel.json").exists()
+
+
+def test_a_source_that_is_not_listed_is_not_seen_and_the_hint_says_so(
+    project: Path, kernel_build: Program, fresh_cache: Mapping[str, str], tmp_path: Path
+) -> None:
+    broken = copy_of(project, tmp_path / "broken")
+    manifest = broken / "build.toml"
+    manifest.write_text(manifest.read_text().replace(', "common/silu.h"', ""))
+    done = kernel_build("build", broken, "--variant", "*-cpu-*", env=fresh_cache)
+    assert done.code == 24
+    assert "`common/silu.h` exists but is not listed in `src`" in done.stderr
+
+
+def test_a_library_that_would_not_load_with_a_claimed_torch_is_refused(
+    project: Path, kernel_build: Program, fresh_cache: Mapping[str, str], tmp_path: Path
+) -> None:
+    broken = copy_of(project, tmp_path / "broken")
+    source = broken / "cpu" / "silu_and_mul.cpp"
+    source.write_text(
+        source.read_text() + 'extern "C" int aoti_torch_of_tomorrow(); int f() { return aoti_torch_of_tomorrow(); }\n'
+    )
+    done = kernel_build("build", broken, "--variant", "*-cpu-*", "--json", env=fresh_cache)
+    assert done.code == 25
+    findings = done.document["error"]["context"]["findings"]
+    assert any("aoti_torch_of_tomorrow" in finding["evidence"] for finding in findings)
+
+
+def test_a_fresh_process_loads_what_was_published_and_computes_what_torch_does(
+    project: Path, kernel_build: Program, tmp_path: Path
+) -> None:
+    registry = str(tmp_path / "registry")
+    assert kernel_build("publish", project, "--to", REPO_ID, "--registry", registry).code == 0
+    code = f"""
+import torch
+from kernelworks import get_kernel
+kernel = get_kernel({REPO_ID!r}, version=1)
+x = torch.randn(7, 34, dtype=torch.bfloat16, requires_grad=True)
+out = kernel.silu_and_mul(x)
+gate, value = x.chunk(2, -1)
+torch.testing.assert_close(out, torch.nn.functional.silu(gate) * value, rtol=2e-2, atol=2e-2)
+out.sum().backward()
+print(kernel.__name__.startswith("kernelworks.loaded."), tuple(x.grad.shape))
+"""
+    printed = python(code, KERNELWORKS_REGISTRY=registry, KERNELWORKS_CACHE=str(tmp_path / "cache"))
+    assert printed == "True (7, 34)\n"
+
+
+def test_the_templates_own_tests_pass_against_the_wheel(project: Path, kernel_build: Program) -> None:
+    done = kernel_build("test", project)
+    assert done.code == 0, done.stdout
+    assert " passed" in done.stdout
+
+
+def test_the_folder_of_the_variant_loads_with_the_kernels_package(project: Path) -> None:
+    code = f"""
+from pathlib import Path
+import torch
+from kernels import get_local_kernel
+kernel = get_local_kernel(Path({str(project / "dist")!r}))
+x = torch.randn(4, 8)
+torch.testing.assert_close(kernel.silu_and_mul(x), torch.nn.functional.silu(x[:, :4]) * x[:, 4:])
+print("same")
+"""
+    assert python(code).endswith("same\n")
+
+
+def test_an_independent_auditor_finds_only_the_stable_python_abi(project: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "abi3audit", "--assume-minimum-abi3", "3.9", "--report", str(library(project / "dist"))],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    (spec,) = json.loads(done.stdout)["specs"].values()
+    result = spec["object"]["result"]
+    assert (result["is_abi3"], result["computed"], result["non_abi3_symbols"]) == (True, "3.9", [])
+
+
+def test_what_lay_in_dist_from_other_sources_goes_and_from_the_same_stays(
+    project: Path, kernel_build: Program, tmp_path: Path
+) -> None:
+    twin = Path(shutil.copytree(project, tmp_path / "twin"))
+    assert kernel_build("build", twin, "--variant", "*-cpu-*").code == 0
+    index = read_revision(twin / "dist")
+    assert index is not None
+    assert [variant.name for variant in index.variants] == [CPU]
+    (twin / "dist" / "wheels" / "old.whl").touch()
+    readme = twin / "README.md"
+    readme.write_text("# another card\n")
+    assert kernel_build("build", twin, "--variant", "*-cpu-*").code == 0
+    assert sorted(path.suffix for path in (twin / "dist" / "wheels").iterdir()) == [".whl"]
+    assert len(list((twin / "dist" / "wheels").iterdir())) == 1
+    assert (twin / "dist" / "README.md").read_text() == "# another card\n"
