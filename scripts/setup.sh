@@ -39,7 +39,9 @@ fi
 wanted="$torch $(cksum pyproject.toml)"
 if [ "$(cat .venv/ready 2>/dev/null || true)" != "$wanted" ]; then
   say "installing $torch and the project into .venv"
-  .venv/bin/python -m pip install --quiet "$torch"
-  .venv/bin/python -m pip install --quiet --editable '.[build,dev]'
+  quiet=--quiet\ --quiet
+  [ -t 2 ] && quiet=
+  # shellcheck disable=SC2086  # none, or two words
+  .venv/bin/python -m pip install $quiet "$torch" && .venv/bin/python -m pip install $quiet --editable '.[build,dev]'
   printf '%s\n' "$wanted" > .venv/ready
 fi

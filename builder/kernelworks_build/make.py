@@ -6,6 +6,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -72,7 +73,7 @@ def make(job: Job, workplace: Workplace, folder: Path) -> None:
     with _compiled(job, workplace, action) as result:
         _lay_out(package, job, result.build_dir / job.spec.output)
         stats = {"cpu-seconds": result.cpu_seconds, "max-rss-bytes": result.max_rss_bytes}
-    report = audit(job.claims, package, symbols)
+    report = audit(job.claims, package, partial(symbols, folders=workplace.locks.folders))
     report.require()
     _write(package / METADATA_NAME, _metadata(job, report, list_tree(package)).to_bytes())
     wheel = _pack(job, workplace, action, package, folder / "wheels")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -70,6 +70,13 @@ class Matrix:
     abi3: Version2
     torch: tuple[TorchRow, ...]
     backends: Mapping[str, BackendRow]
+
+    def with_torch(self, releases: Iterable[str]) -> Matrix:
+        """The matrix with those of `releases` that are new to it, built like its newest one."""
+        known = {row.release for row in self.torch}
+        std = max(self.torch, key=lambda row: row.minor).std
+        new = [TorchRow(release, f"torch-{release}", std) for release in releases if release not in known]
+        return replace(self, torch=tuple(sorted((*self.torch, *new), key=lambda row: row.minor)))
 
     @classmethod
     @cache

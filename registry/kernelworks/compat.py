@@ -176,7 +176,7 @@ def _devices(needs: BackendFacts, offer: HostBackend) -> Iterator[Reason]:
         yield Reason(f"needs a {spec.label} device, and none is visible", f"make a {spec.label} device visible")
     if not needs.archs.sass and not needs.archs.ptx:
         return  # no device code inside that could be for the wrong device
-    inside = ", ".join((*needs.archs.sass, *(f"{arch}+PTX" for arch in needs.archs.ptx)))
+    inside = ", ".join(needs.archs.spelled())
     for device in offer.devices:
         if not spec.runs(needs.archs, device):
             yield Reason(f"has device code for {inside}, which a visible device of arch {device} cannot run")

@@ -1,4 +1,4 @@
-"""What the tests of whole builds share: the program, and a kernel that was built once."""
+"""What the tests of whole builds share: the program, a kernel that was built once, the toolchain, an old system."""
 
 from __future__ import annotations
 
@@ -14,11 +14,34 @@ from typing import Any
 import pytest
 
 from kernelworks.settings import cache_root
-from kernelworks_build.errors import SandboxError
+from kernelworks_build.action import Action, Limits, Mount, Tree
+from kernelworks_build.errors import SandboxError, ToolchainError
+from kernelworks_build.progress import SilentProgress
 from kernelworks_build.sandbox.bwrap import Bwrap
+from kernelworks_build.toolchain import deb
+from kernelworks_build.toolchain.fetch import Fetcher
+from kernelworks_build.toolchain.lock import Artifact, LockSet
+from kernelworks_build.toolchain.materialise import materialise
+from kernelworks_build.toolchain.origins import Origins
+from kernelworks_build.toolchain.store import TreeStore
+from kernelworks_build.toolchain.sysroot import ROOT
+from kernelworks_build.toolchain.tree import write
 
 PROGRAM = Path(sys.executable).with_name("kernel-build")
 REPO_ID = "demo/silu-and-mul"
+PLACES = {"host": "/usr", "sysroot": ROOT, "torch-2.11.0": "/opt/torch"}
+OLD_PACKAGES = {
+    ("libc6", "2.31-13+deb11u11", "pool/main/g/glibc/libc6_2.31-13+deb11u11_amd64.deb", 2822708): (
+        "05f7264da867b37f4c5ce49266b558ea1e81e05a9464f623152fca70f3550282"
+    ),
+    ("libgcc-s1", "10.2.1-6", "pool/main/g/gcc-10/libgcc-s1_10.2.1-6_amd64.deb", 41400): (
+        "e478f2709d8474165bb664de42e16950c391f30eaa55bc9b3573281d83a29daf"
+    ),
+    ("libstdc++6", "10.2.1-6", "pool/main/g/gcc-10/libstdc++6_10.2.1-6_amd64.deb", 492540): (
+        "5c155c58935870bf3b4bfe769116841c0d286a74f59eccfd5645693ac23f06b1"
+    ),
+}
+"""Name, version, path and size of the packages that an old system has, and their SHA-256."""
 
 
 @dataclass(frozen=True)
@@ -54,16 +77,75 @@ def kernel_build() -> Callable[..., Done]:
 
 
 @pytest.fixture(scope="session")
-def bubblewrap() -> None:
-    """Skips where no sandbox can be made, with the reason."""
+def bubblewrap() -> Bwrap:
+    """The executor; skips where no sandbox can be made, with the reason."""
+    executor = Bwrap()
     try:
-        Bwrap().check()
+        executor.check()
     except SandboxError as error:
         pytest.skip(str(error))
+    return executor
 
 
 @pytest.fixture(scope="session")
-def project(bubblewrap: None, tmp_path_factory: pytest.TempPathFactory) -> Path:  # noqa: ARG001  # it must work first
+def fetcher() -> Fetcher:
+    return Fetcher(cache_root(), Origins(), SilentProgress())
+
+
+@pytest.fixture(scope="session")
+def toolchain(bubblewrap: Bwrap, fetcher: Fetcher) -> Callable[..., dict[str, Tree]]:
+    """Gives the trees of the shipped locks NAMES..., by name."""
+
+    def trees(*names: str) -> dict[str, Tree]:
+        return materialise(
+            names,
+            locks=LockSet.load(),
+            store=TreeStore(cache_root() / "trees"),
+            fetcher=fetcher,
+            executor=bubblewrap,
+            progress=SilentProgress(),
+        )
+
+    return trees
+
+
+@pytest.fixture(scope="session")
+def compile_in(bubblewrap: Bwrap) -> Callable[..., str]:
+    """Runs ARGV in the sandbox, with FOLDER at /build, TREES at their places and `source` at /src; gives its output."""
+
+    def run_in(folder: Path, trees: Mapping[str, Tree], *argv: str, source: Path | None = None) -> str:
+        mounts = [Mount(PLACES[name], tree) for name, tree in trees.items()]
+        if source:
+            mounts.append(Mount("/src", Tree("0" * 64, source)))
+        action = Action(argv, (("LC_ALL", "C"), ("PATH", "/usr/bin")), tuple(mounts), (), Limits(2 << 30, 300))
+        log = folder.parent / "log"
+        result = bubblewrap.run(action, folder, log)
+        output = log.read_text()
+        assert result.exit_code == 0, output
+        return output
+
+    return run_in
+
+
+@pytest.fixture(scope="session")
+def old_system(fetcher: Fetcher, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of the libraries and the loader of Debian 11."""
+    wanted = [
+        Artifact(name, version, "deb", Path(path).name, size, sha256, path)
+        for (name, version, path, size), sha256 in OLD_PACKAGES.items()
+    ]
+    try:
+        debs = fetcher.fetch(wanted)
+    except ToolchainError as error:
+        pytest.skip(f"the archive has no old glibc any more: {error.message}")
+    root = tmp_path_factory.mktemp("old")
+    for artifact, path in debs.items():
+        write(root, deb.entries(path), artifact.file)
+    return root / "lib" / "x86_64-linux-gnu"
+
+
+@pytest.fixture(scope="session")
+def project(bubblewrap: Bwrap, tmp_path_factory: pytest.TempPathFactory) -> Path:  # noqa: ARG001  # it must work first
     """A kernel from the template whose CPU variant is built; read it, copy it, leave it as it is."""
     folder = tmp_path_factory.mktemp("project") / "silu-and-mul"
     assert run("init", REPO_ID, "--dir", folder).code == 0

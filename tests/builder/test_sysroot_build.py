@@ -3,91 +3,31 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from kernelworks.settings import cache_root
-from kernelworks_build.action import Action, Limits, Mount, Tree
+from kernelworks_build.action import Tree
 from kernelworks_build.audit.elf import read_elf
 from kernelworks_build.audit.policy import Policy
-from kernelworks_build.errors import ToolchainError
-from kernelworks_build.progress import SilentProgress
 from kernelworks_build.sandbox.bwrap import Bwrap
-from kernelworks_build.toolchain import deb
-from kernelworks_build.toolchain.fetch import Fetcher
-from kernelworks_build.toolchain.lock import Artifact, LockSet
-from kernelworks_build.toolchain.materialise import materialise
-from kernelworks_build.toolchain.origins import Origins
+from kernelworks_build.toolchain.lock import LockSet
 from kernelworks_build.toolchain.store import TreeStore
-from kernelworks_build.toolchain.sysroot import CC, CXX, LINK_FLAGS, ROOT, SYSTEM_LIBRARIES
+from kernelworks_build.toolchain.sysroot import CC, CXX, LINK_FLAGS, SYSTEM_LIBRARIES
 from kernelworks_build.toolchain.sysroot.extract import exported
 from kernelworks_build.toolchain.sysroot.symbols import LIBRARIES, read_symbols
 from kernelworks_build.toolchain.sysroot.tree import lock_sysroot
-from kernelworks_build.toolchain.tree import write
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.network]
 
 SOURCES = Path(__file__).parent / "fixtures" / "sysroot"
 STUBS = "usr/lib/x86_64-linux-gnu"
-OLD = {
-    ("libc6", "2.31-13+deb11u11", "pool/main/g/glibc/libc6_2.31-13+deb11u11_amd64.deb", 2822708): (
-        "05f7264da867b37f4c5ce49266b558ea1e81e05a9464f623152fca70f3550282"
-    ),
-    ("libgcc-s1", "10.2.1-6", "pool/main/g/gcc-10/libgcc-s1_10.2.1-6_amd64.deb", 41400): (
-        "e478f2709d8474165bb664de42e16950c391f30eaa55bc9b3573281d83a29daf"
-    ),
-    ("libstdc++6", "10.2.1-6", "pool/main/g/gcc-10/libstdc++6_10.2.1-6_amd64.deb", 492540): (
-        "5c155c58935870bf3b4bfe769116841c0d286a74f59eccfd5645693ac23f06b1"
-    ),
-}
-"""Name, version, path and size of the packages that an old system has, and their SHA-256."""
 
 
 @pytest.fixture(scope="module")
-def trees() -> dict[str, Tree]:
-    store, fetcher = TreeStore(cache_root() / "trees"), Fetcher(cache_root(), Origins(), SilentProgress())
-    return materialise(
-        ["host", "sysroot"],
-        locks=LockSet.load(),
-        store=store,
-        fetcher=fetcher,
-        executor=Bwrap(),
-        progress=SilentProgress(),
-    )
-
-
-@pytest.fixture(scope="module")
-def old_system(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder of the libraries and the loader of Debian 11."""
-    wanted = [
-        Artifact(name, version, "deb", Path(path).name, size, sha256, path)
-        for (name, version, path, size), sha256 in OLD.items()
-    ]
-    try:
-        debs = Fetcher(cache_root(), Origins(), SilentProgress()).fetch(wanted)
-    except ToolchainError as error:
-        pytest.skip(f"the archive has no old glibc any more: {error.message}")
-    root = tmp_path_factory.mktemp("old")
-    for artifact, path in debs.items():
-        write(root, deb.entries(path), artifact.file)
-    return root / "lib" / "x86_64-linux-gnu"
-
-
-def compile_in(folder: Path, trees: dict[str, Tree], *argv: str, source: Path = SOURCES) -> str:
-    """Run `argv` in the sandbox with `source` at /src and `folder` at /build; its output."""
-    action = Action(
-        argv,
-        (("LC_ALL", "C"), ("PATH", "/usr/bin")),
-        (Mount("/usr", trees["host"]), Mount(ROOT, trees["sysroot"]), Mount("/src", Tree("0" * 64, source))),
-        (),
-        Limits(2 << 30, 300),
-    )
-    log = folder.parent / "log"
-    result = Bwrap().run(action, folder, log)
-    output = log.read_text()
-    assert result.exit_code == 0, output
-    return output
+def trees(toolchain: Callable[..., dict[str, Tree]]) -> dict[str, Tree]:
+    return toolchain("host", "sysroot")
 
 
 def link(out: str, *inputs: str) -> tuple[str, ...]:
@@ -95,12 +35,12 @@ def link(out: str, *inputs: str) -> tuple[str, ...]:
 
 
 @pytest.fixture(scope="module")
-def built(trees: dict[str, Tree], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def built(trees: dict[str, Tree], compile_in: Callable[..., str], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder with `probe.so` and the program `main` that loads it."""
     folder = tmp_path_factory.mktemp("probe") / "build"
     folder.mkdir()
-    compile_in(folder, trees, *link("probe.so", "-shared", "-fno-gnu-unique", "/src/probe.cpp"))
-    compile_in(folder, trees, *link("main", "/src/main.cpp"))
+    compile_in(folder, trees, *link("probe.so", "-shared", "-fno-gnu-unique", "/src/probe.cpp"), source=SOURCES)
+    compile_in(folder, trees, *link("main", "/src/main.cpp"), source=SOURCES)
     return folder
 
 
@@ -114,7 +54,9 @@ def test_a_stub_exports_what_its_list_says(trees: dict[str, Tree], soname: str) 
     assert set(exported(trees["sysroot"].path / STUBS / soname)) == set(read_symbols(soname))
 
 
-def test_the_static_libstdcxx_asks_for_nothing_that_an_old_system_lacks(trees: dict[str, Tree], tmp_path: Path) -> None:
+def test_the_static_libstdcxx_asks_for_nothing_that_an_old_system_lacks(
+    trees: dict[str, Tree], compile_in: Callable[..., str], tmp_path: Path
+) -> None:
     folder = tmp_path / "build"
     folder.mkdir()
     whole = ("-Wl,--whole-archive", "-l:libstdc++.a", "-Wl,--no-whole-archive")
@@ -136,7 +78,9 @@ def test_libpthread_and_libdl_are_needed_by_name(built: Path) -> None:
     assert {"libpthread.so.0", "libdl.so.2"} <= set(read_elf(built / "probe.so", "probe.so").needed)
 
 
-def test_nothing_of_the_static_libstdcxx_is_exported(built: Path, trees: dict[str, Tree]) -> None:
+def test_nothing_of_the_static_libstdcxx_is_exported(
+    built: Path, trees: dict[str, Tree], compile_in: Callable[..., str]
+) -> None:
     archive = compile_in(built, trees, "/usr/bin/gcc-12", "-print-file-name=libstdc++.a").strip()
     listed = compile_in(built, trees, "/usr/bin/nm", "-g", "--defined-only", "--format=just-symbols", archive)
     mine = {one.name for one in read_elf(built / "probe.so", "probe.so").exports}
@@ -160,7 +104,9 @@ def test_the_probe_runs_under_a_real_glibc_2_31(built: Path, old_system: Path, t
     assert run(*loader, built / "main", built / "probe.so", tmp_path) == "thrown\nleft\n"
 
 
-def test_vector_maths_asks_for_no_libmvec(trees: dict[str, Tree], tmp_path: Path) -> None:
+def test_vector_maths_asks_for_no_libmvec(
+    trees: dict[str, Tree], compile_in: Callable[..., str], tmp_path: Path
+) -> None:
     source, folder = tmp_path / "src", tmp_path / "build"
     source.mkdir()
     folder.mkdir()

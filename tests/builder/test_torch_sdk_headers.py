@@ -246,6 +246,6 @@ def test_a_lock_holds_the_digest_that_a_range_fetch_gives_and_lists_what_the_lib
     lock = lock_torch("9.9.9", tmp_path, store=store, fetcher=fetcher, host=HOST, executor=NoCompiler())
     assert lock == lock_for(WHEEL, materialise(lock, index.origins, tmp_path / "other").digest)
     assert Lock.parse((tmp_path / "torch-9.9.9.toml").read_text(), "the lock") == lock
-    assert "PyInit__ctypes" in symbols("9.9.9", tmp_path)
-    assert "PyModule_Create2" not in symbols("9.9.9", tmp_path)
+    assert "PyInit__ctypes" in symbols("9.9.9", (tmp_path,))
+    assert "PyModule_Create2" not in symbols("9.9.9", (tmp_path,))
     assert digest_of(store.root / lock.digest) == lock.digest

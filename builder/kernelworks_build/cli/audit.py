@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated
@@ -11,6 +12,7 @@ import typer
 from kernelworks_build.audit import audit
 from kernelworks_build.audit.rule import Finding
 from kernelworks_build.cli.console import JsonOption, print_json, print_table
+from kernelworks_build.cli.project import open_locks
 from kernelworks_build.errors import AuditError
 from kernelworks_build.toolchain.torch_sdk import symbols
 from kernelworks_build.wheel import unpack_wheel
@@ -26,7 +28,7 @@ def command(
     for wheel in wheels:
         with TemporaryDirectory(prefix="kernelworks-") as temporary:
             claims, package = unpack_wheel(wheel, Path(temporary))
-            reports[wheel] = audit(claims, package, symbols)
+            reports[wheel] = audit(claims, package, partial(symbols, folders=open_locks(Path()).folders))
     if as_json:
         print_json({"wheels": [{"wheel": str(wheel), **report.to_json()} for wheel, report in reports.items()]})
     else:

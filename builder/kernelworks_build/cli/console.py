@@ -153,7 +153,8 @@ class _Lines:
             if unit == "B":
                 whole = f" of {megabytes(total)}" if total else ""
                 return f"{label}: {megabytes(done)}{whole} at {megabytes(done / max(elapsed, 1e-3))}/s"
-            return f"{label}: {done}{f' of {total}' if total else ''} {unit} in {elapsed:.1f} s"
+            count = f"{done}{f' of {total}' if total else ''} {unit} in " if done or total else ""
+            return f"{label}: {count}{elapsed:.1f} s"
 
         def advance(amount: int) -> None:
             nonlocal done, said

@@ -13,7 +13,7 @@ from kernelworks_build.matrix import Matrix
 from kernelworks_build.plan import BuildPlan, make_plan
 from kernelworks_build.toolchain.lock import LockSet
 
-__all__ = ["LOCKS", "ArchOption", "VariantOption", "open_plan"]
+__all__ = ["LOCKS", "ArchOption", "VariantOption", "open_locks", "open_plan"]
 
 LOCKS = "kernel-locks"
 """Folder beside build.toml with the project's own toolchain locks."""
@@ -28,6 +28,12 @@ ArchOption = Annotated[
 ]
 
 
+def open_locks(project: Path) -> LockSet:
+    """The shipped locks, and over them those of `project`."""
+    own = project / LOCKS
+    return LockSet.load(own if own.is_dir() else None)
+
+
 def open_plan(project: Path, variants: list[str] | None, archs: str | None) -> tuple[Manifest, BuildPlan, LockSet]:
     """The manifest of `project`, the plan of the variants asked for, and the locks in force.
 
@@ -36,9 +42,10 @@ def open_plan(project: Path, variants: list[str] | None, archs: str | None) -> t
         PlanError: Nothing would be built.
     """
     manifest = read_manifest(project)
-    own = project / LOCKS
-    locks = LockSet.load(own if own.is_dir() else None)
-    matrix = Matrix.load()
+    locks = open_locks(project)
+    matrix = Matrix.load().with_torch(
+        lock.artifacts[0].version for lock in locks.locks.values() if lock.recipe == "torch"
+    )
     wanted = {name: archs.split(",") for name, row in matrix.backends.items() if row.mount} if archs else None
     plan = make_plan(manifest, matrix, set(locks.locks), wanted)
     if not plan.variants:

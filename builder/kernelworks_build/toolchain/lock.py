@@ -129,9 +129,15 @@ class Lock:
 
 @dataclass(frozen=True)
 class LockSet:
-    """The locks in force, by name."""
+    """The locks in force.
+
+    Attributes:
+        locks: By name.
+        folders: Where they came from; what belongs to a lock lies beside it.
+    """
 
     locks: Mapping[str, Lock]
+    folders: tuple[Path, ...] = (SHIPPED,)
 
     @classmethod
     def load(cls, extra: Path | None = None) -> LockSet:
@@ -140,8 +146,8 @@ class LockSet:
         Raises:
             ToolchainError: A faulty file, or one whose name is not that of its lock.
         """
-        folders = [SHIPPED] if extra is None else [SHIPPED, extra]
-        return cls({path.stem: _load(path) for folder in folders for path in sorted(folder.glob("*.toml"))})
+        folders = (SHIPPED,) if extra is None else (SHIPPED, extra)
+        return cls({path.stem: _load(path) for folder in folders for path in sorted(folder.glob("*.toml"))}, folders)
 
     def __getitem__(self, name: str) -> Lock:
         """The lock called `name`.

@@ -57,22 +57,24 @@ def _list_name(release: str) -> str:
 
 
 @cache
-def symbols(release: str, folder: Path = SHIPPED) -> frozenset[str]:
-    """Names that the libraries of torch `release` (`2.14.1`) export, mangled, of a list in `folder`.
+def symbols(release: str, folders: tuple[Path, ...] = (SHIPPED,)) -> frozenset[str]:
+    """Names that the libraries of torch `release` (`2.14.1`) export, mangled; the last of `folders` with a list counts.
 
     Raises:
         ToolchainError: There is no list of that release.
     """
-    path = folder / _list_name(release)
-    if not path.is_file():
-        known = sorted(match[1] for file in folder.iterdir() if (match := _LIST_NAME.fullmatch(file.name)))
+    lists = {
+        match[1]: file for folder in folders for file in folder.iterdir() if (match := _LIST_NAME.fullmatch(file.name))
+    }
+    if release not in lists:
+        known = sorted(lists)
         raise ToolchainError(
             f"there is no symbol list of torch `{release}` (known: {', '.join(known)})",
             hint=f"`kernel-build lock --torch {release}` writes it",
             release=release,
             known=known,
         )
-    return frozenset(lzma.decompress(path.read_bytes()).decode().splitlines())
+    return frozenset(lzma.decompress(lists[release].read_bytes()).decode().splitlines())
 
 
 def build_torch(into: Path, lock: Lock, *, fetcher: Fetcher, host: Tree, executor: Executor) -> None:

@@ -1,0 +1,55 @@
+"""`kernel-build lock`: what it writes is what `build` then uses."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kernelworks_build.toolchain.lock import SHIPPED, Lock
+
+Program = Callable[..., Any]
+
+
+@pytest.mark.network
+def test_a_new_lock_holds_a_tree_that_was_made_and_differs_only_if_the_origin_does(
+    kernel_build: Program, tmp_path: Path
+) -> None:
+    done = kernel_build("lock", "--python", "--out", tmp_path / "locks", "--json")
+    if done.code == 22 and "add a source of `bookworm`" in done.stdout:
+        pytest.skip("apt has no source of Debian bookworm here")
+    assert done.code == 0, done.stderr
+    written = Lock.parse((tmp_path / "locks" / "python.toml").read_text(), "new")
+    shipped = Lock.parse((SHIPPED / "python.toml").read_text(), "shipped")
+    assert done.document["locks"] == [{"name": "python", "digest": written.digest}]
+    assert (written.artifacts == shipped.artifacts) == (written.digest == shipped.digest)
+
+
+def test_a_lock_of_the_project_adds_a_torch_release_to_the_plan(kernel_build: Program, tmp_path: Path) -> None:
+    kernel_build("init", "demo/toy-kernel", "--dir", tmp_path / "toy")
+    folder = tmp_path / "toy" / "kernel-locks"
+    folder.mkdir()
+    text = (SHIPPED / "torch-2.15.0.toml").read_text().replace("2.15.0", "2.16.1")
+    (folder / "torch-2.16.1.toml").write_text(text)
+    shutil.copy(SHIPPED / "torch-2.15.0.symbols.xz", folder / "torch-2.16.1.symbols.xz")
+    done = kernel_build("plan", tmp_path / "toy", "--json")
+    assert [variant["torch-releases"][-1] for variant in done.document["variants"]] == ["2.16.1", "2.16.1"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        ((), 2, "nothing to lock is named"),
+        (("--cuda", "11.8"), 22, "`cuda-11.8` cannot be locked (known:"),
+        (("--sandbox", "bwarp", "--tools"), 2, "did you mean `bwrap`?"),
+    ],
+)
+def test_what_cannot_be_locked_is_said(
+    kernel_build: Program, tmp_path: Path, arguments: tuple[str, ...], code: int, words: str
+) -> None:
+    done = kernel_build("lock", *arguments, "--out", tmp_path)
+    assert (done.code, words in done.stderr) == (code, True), done.stderr
+    assert not list(tmp_path.glob("*.toml"))
