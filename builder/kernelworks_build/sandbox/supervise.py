@@ -17,6 +17,7 @@ import resource
 import signal
 import sys
 import time
+import warnings  # noqa: F401  # `execvpe` imports it, which is too late after a change of root
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
@@ -67,7 +68,7 @@ def _start(order: dict[str, Any]) -> tuple[int, str]:
     if pid == 0:
         try:
             _become(order)
-        except (OSError, ValueError) as error:
+        except Exception as error:  # noqa: BLE001  # whatever it is: the parent must hear of it
             os.write(write, str(error).encode())
         finally:
             os._exit(127)
