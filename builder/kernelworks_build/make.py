@@ -17,9 +17,9 @@ from kernelworks.model.variant import BackendFacts, TorchSymbols, Variant
 from kernelworks_build import resources
 from kernelworks_build.action import Action, ActionResult, Tree
 from kernelworks_build.audit import Report, audit
-from kernelworks_build.build import BUILDER, Job, Workplace
 from kernelworks_build.compile import make_action
 from kernelworks_build.compile_log import compile_error
+from kernelworks_build.job import BUILDER, Job, Workplace
 from kernelworks_build.manifest.files import GENERATED_MODULE
 from kernelworks_build.provenance import provenance
 from kernelworks_build.schedule import available_memory, cores, parallel_units

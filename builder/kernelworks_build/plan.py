@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
@@ -90,105 +90,99 @@ def make_plan(
         locks: Names of the locks at hand.
         archs: Backend -> capabilities to build for instead of those of the manifest.
     """
-    variants: list[PlannedVariant] = []
-    skipped: list[Skipped] = []
-    for backend in manifest.backends:
-        for item in _plan_backend(backend, manifest, matrix, locks, archs or {}):
-            if isinstance(item, Skipped):
-                skipped.append(item)
-            else:
-                variants.append(item)
-    return BuildPlan(tuple(variants), tuple(skipped))
-
-
-def _plan_backend(
-    backend: str,
-    manifest: Manifest,
-    matrix: Matrix,
-    locks: Collection[str],
-    archs: Mapping[str, Sequence[str]],
-) -> Iterable[PlannedVariant | Skipped]:
-    row = matrix.backends.get(backend)
-    if row is None:
-        yield Skipped(backend, f"backend `{backend}` is not built yet (built: {', '.join(matrix.backends)})")
-        return
-    if manifest.torch is None:
-        yield Skipped(backend, "only kernels with a `[torch]` table are built yet")
-        return
-    floor = manifest.stable_abi(backend)
-    if floor is None:
-        yield Skipped(backend, f"full torch ABI is not built yet; set `[torch.stable-abi] {backend} = ...`")
-        return
-    releases = [one for one in matrix.torch if one.minor >= floor and one.lock in locks]
-    if not releases:
-        yield Skipped(backend, f"no locked torch release is {format_version(floor)} or newer")
-        return
-    for toolkit in row.toolkits:
-        yield from _plan_toolkit(manifest, matrix, row, toolkit, floor, releases, locks, archs.get(backend))
-
-
-def _plan_toolkit(
-    manifest: Manifest,
-    matrix: Matrix,
-    row: BackendRow,
-    toolkit: Toolkit,
-    floor: Version2,
-    releases: Sequence[TorchRow],
-    locks: Collection[str],
-    archs: Sequence[str] | None,
-) -> Iterable[PlannedVariant | Skipped]:
-    framework = FrameworkFacts("torch-stable-abi", floor)
-    name = str(
-        VariantName(framework.kind, floor, None, row.name, toolkit.version, matrix.platform.cpu, matrix.platform.os)
-    )
-    if reason := _unfit(manifest, row, toolkit, locks):
-        yield Skipped(name, reason)
-        return
-    chosen: dict[str, DeviceArchs] = {}
-    components = [
-        component
-        for component in manifest.components_of(row.name)
-        if not (toolkit.version and component.toolkit_minver and toolkit.version < component.toolkit_minver.minor)
-    ]
-    foreign = sorted({name for component in components for name in component.depends} - {"torch"})
-    if foreign:
-        yield Skipped(name, f"{_quoted(foreign)} in `depends` cannot be provided yet")
-        return
-    for component in components if toolkit.archs else ():
-        selection = _select(component, toolkit, archs)
-        chosen[component.name] = selection.archs
-        if selection.without_code and selection.archs.sass:
-            yield Skipped(
-                f"{name} {component.name}",
-                f"{_quoted(selection.without_code)} gives no code with this toolkit ({_supported(toolkit)})",
-            )
-    without = [component for component, found in chosen.items() if not found.sass]
-    if without:
-        yield Skipped(name, f"{_quoted(without)} would have no device code ({_supported(toolkit)})")
-        return
-    yield PlannedVariant(
-        name=name,
-        framework=framework,
-        backend=BackendFacts(row.name, toolkit.version, _union(chosen.values())),
-        python_abi=PythonAbi("abi3", matrix.abi3),
-        platform=matrix.platform,
-        components=tuple(component.name for component in components),
-        archs=chosen,
-        torch=releases[0],
-        torch_releases=tuple(one.release for one in releases),
-        trees=("host", "sysroot", "python", "tools", releases[0].lock, *filter(None, [toolkit.lock])),
+    planner = _Planner(manifest, matrix, locks, archs or {})
+    items = [item for backend in manifest.backends for item in planner.plan(backend)]
+    return BuildPlan(
+        tuple(item for item in items if isinstance(item, PlannedVariant)),
+        tuple(item for item in items if isinstance(item, Skipped)),
     )
 
 
-def _unfit(manifest: Manifest, row: BackendRow, toolkit: Toolkit, locks: Collection[str]) -> str | None:
-    minver, maxver = manifest.toolkit_bounds(row.name)
-    if toolkit.version and minver and toolkit.version < minver:
-        return f"toolkit {format_version(toolkit.version)} is older than minver {format_version(minver)}"
-    if toolkit.version and maxver and toolkit.version > maxver:
-        return f"toolkit {format_version(toolkit.version)} is newer than maxver {format_version(maxver)}"
-    if toolkit.lock and toolkit.lock not in locks:
-        return f"`{toolkit.lock}` is not locked; run `kernel-build lock`"
-    return None
+@dataclass(frozen=True)
+class _Planner:
+    manifest: Manifest
+    matrix: Matrix
+    locks: Collection[str]
+    archs: Mapping[str, Sequence[str]]
+
+    def plan(self, backend: str) -> Iterator[PlannedVariant | Skipped]:
+        """Every variant of `backend`, and what is left out."""
+        row = self.matrix.backends.get(backend)
+        floor = self.manifest.stable_abi(backend)
+        if row is None:
+            yield Skipped(backend, f"this backend is not built yet (built are: {', '.join(self.matrix.backends)})")
+        elif self.manifest.torch is None:
+            yield Skipped(backend, "only kernels with a `[torch]` table are built yet")
+        elif floor is None:
+            yield Skipped(backend, f"full torch ABI is not built yet; set `[torch.stable-abi] {backend} = ...`")
+        else:
+            releases = [one for one in self.matrix.torch if one.minor >= floor and one.lock in self.locks]
+            if not releases:
+                yield Skipped(backend, f"no locked torch release is {format_version(floor)} or newer")
+            for toolkit in row.toolkits if releases else ():
+                yield from self._plan_toolkit(row, toolkit, floor, releases)
+
+    def _plan_toolkit(
+        self, row: BackendRow, toolkit: Toolkit, floor: Version2, releases: Sequence[TorchRow]
+    ) -> Iterator[PlannedVariant | Skipped]:
+        framework, platform = FrameworkFacts("torch-stable-abi", floor), self.matrix.platform
+        name = str(VariantName(framework.kind, floor, None, row.name, toolkit.version, platform.cpu, platform.os))
+        components = self._components(row, toolkit)
+        selections = {
+            component.name: _select(component, toolkit, self.archs.get(row.name))
+            for component in (components if toolkit.archs else ())
+        }
+        if reasons := tuple(self._reasons(row, toolkit, components, selections)):
+            yield Skipped(name, "; ".join(reasons))
+            return
+        for component, selection in selections.items():
+            if selection.without_code:
+                idle = _quoted(selection.without_code)
+                yield Skipped(f"{name} {component}", f"{idle} gives no code with this toolkit ({_supported(toolkit)})")
+        archs = {component: selection.archs for component, selection in selections.items()}
+        yield PlannedVariant(
+            name=name,
+            framework=framework,
+            backend=BackendFacts(row.name, toolkit.version, _union(archs.values())),
+            python_abi=PythonAbi("abi3", self.matrix.abi3),
+            platform=platform,
+            components=tuple(component.name for component in components),
+            archs=archs,
+            torch=releases[0],
+            torch_releases=tuple(one.release for one in releases),
+            trees=("host", "sysroot", "python", "tools", releases[0].lock, *filter(None, [toolkit.lock])),
+        )
+
+    def _components(self, row: BackendRow, toolkit: Toolkit) -> list[Component]:
+        """The components of a backend, without those that need a newer toolkit."""
+
+        def fits(component: Component) -> bool:
+            minver = component.toolkit_minver
+            return not (minver and toolkit.version and toolkit.version < minver.minor)
+
+        return [component for component in self.manifest.components_of(row.name) if fits(component)]
+
+    def _reasons(
+        self,
+        row: BackendRow,
+        toolkit: Toolkit,
+        components: Sequence[Component],
+        selections: Mapping[str, Selection],
+    ) -> Iterator[str]:
+        """Everything that keeps a variant from being built with `toolkit`."""
+        minver, maxver = self.manifest.toolkit_bounds(row.name)
+        if toolkit.version and minver and toolkit.version < minver:
+            yield f"toolkit {format_version(toolkit.version)} is older than minver {format_version(minver)}"
+        if toolkit.version and maxver and toolkit.version > maxver:
+            yield f"toolkit {format_version(toolkit.version)} is newer than maxver {format_version(maxver)}"
+        if toolkit.lock and toolkit.lock not in self.locks:
+            yield f"`{toolkit.lock}` is not locked; run `kernel-build lock`"
+        if foreign := sorted({name for component in components for name in component.depends} - {"torch"}):
+            yield f"{_quoted(foreign)} in `depends` cannot be provided yet"
+        if bare := [component for component, selection in selections.items() if not selection.archs.sass]:
+            yield f"{_quoted(bare)} would have no device code ({_supported(toolkit)})"
+        if not components:
+            yield "every component needs a newer toolkit"
 
 
 def _select(component: Component, toolkit: Toolkit, archs: Sequence[str] | None) -> Selection:

@@ -9,7 +9,7 @@ import typer
 
 from kernelworks.model.variant_name import format_version
 from kernelworks.settings import cache_root
-from kernelworks_build.build import Built, Project, Workplace, build, write_dist
+from kernelworks_build.build import Built, build, write_dist
 from kernelworks_build.cli.console import (
     JsonOption,
     ProjectArgument,
@@ -19,6 +19,7 @@ from kernelworks_build.cli.console import (
     print_table,
 )
 from kernelworks_build.cli.project import ArchOption, VariantOption, open_plan
+from kernelworks_build.job import Project, Workplace
 from kernelworks_build.sandbox import executor
 
 
