@@ -31,7 +31,13 @@ install() {
 
 command -v bwrap >/dev/null || install bubblewrap
 
-if [ ! -x .venv/bin/python ]; then
+# Compilers come from Debian's archive. Where apt knows of none, this package of Ubuntu's says where it is.
+if command -v apt-get >/dev/null && [ -z "${KERNELWORKS_DEB_MIRROR:-}" ] &&
+  [ ! -e /usr/share/python-apt/templates/Debian.info ] &&
+  ! apt-get indextargets --format '$(ORIGIN) $(REPO_URI)' | grep -qi debian
+then install python-apt-common; fi
+
+if ! .venv/bin/python -m pip --version >/dev/null 2>&1; then
   say "creating .venv"
   "$python" -m venv .venv 2>/dev/null || { rm -rf .venv; install python3-venv; "$python" -m venv .venv; }
 fi

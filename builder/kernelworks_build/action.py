@@ -50,7 +50,7 @@ class Action:
     Attributes:
         argv: Command and arguments, paths as inside the sandbox.
         env: The whole environment as sorted (name, value) pairs; nothing is inherited.
-        mounts: Read-only trees. The one at `/` is the root file system's `usr`, `bin`, `lib`, ...
+        mounts: Read-only trees. The one at `/usr` also is what `/bin`, `/lib`, ... link to.
         outputs: Paths relative to `/build` that must exist afterwards.
         limits: Not part of the digest: they decide whether it finishes, not what it makes.
     """

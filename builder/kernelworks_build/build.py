@@ -5,20 +5,28 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock
+
+from kernelworks.durable import replace_file
+from kernelworks.errors import RepositoryError, UsageError
 from kernelworks.model.decode import parse_json
 from kernelworks.model.index import INDEX_NAME, Index
 from kernelworks.model.variant import Variant
-from kernelworks_build.cache import ActionCache
+from kernelworks_build.cache import ResultCache
 from kernelworks_build.job import BUILDER, Job, Project, Workplace
 from kernelworks_build.matrix import Matrix
 from kernelworks_build.plan import PlannedVariant
-from kernelworks_build.revision import CARD, copy_variant, merge, read_revision
+from kernelworks_build.revision import CARD, copy_variant, merge, read_revision, variant_folder
 
 __all__ = ["Built", "build", "write_dist"]
+
+_LOCK = ".lock"
+_OWN = {_LOCK, INDEX_NAME, "logs"}
 
 
 @dataclass(frozen=True)
@@ -65,17 +73,26 @@ def build(project: Project, planned: PlannedVariant, workplace: Workplace) -> Bu
         AuditError: The result breaks a rule.
     """
     job = Job.of(project, planned, Matrix.load())
-    key = job.key(workplace)
-    results = ActionCache(workplace.cache / "actions")
-    if entry := results.get(key):
-        return Built.read(entry, cached=True)
-    from kernelworks_build.make import make  # noqa: PLC0415  # half of the program, and only a miss needs it
+    compiled = False
 
-    return Built.read(results.put(key, lambda folder: make(job, workplace, folder)), cached=False)
+    def fill(folder: Path) -> None:
+        nonlocal compiled
+        from kernelworks_build.make import make  # noqa: PLC0415  # half of the program, and only a miss needs it
+
+        compiled = make(job, workplace, folder)
+
+    entry = ResultCache(workplace.cache / "variants").get_or_make(job.key(workplace), fill)
+    return Built.read(entry, cached=not compiled)
 
 
 def write_dist(project: Project, built: Sequence[Built], out: Path) -> Index:
-    """Lay `built` out as the revision `out`, beside earlier variants that were made from the same sources."""
+    """Lay `built` out as the revision `out`, beside earlier variants that were made from the same sources.
+
+    Of what lies in `out`, only files that an index there lists are ever replaced or removed.
+
+    Raises:
+        UsageError: `out` holds other things and no index.
+    """
     general = project.manifest.general
     new = Index(
         name=general.name,
@@ -85,16 +102,41 @@ def write_dist(project: Project, built: Sequence[Built], out: Path) -> Index:
         builder=BUILDER,
         variants=tuple(sorted((item.variant for item in built), key=lambda variant: variant.name)),
     )
-    index, _ = merge(new, read_revision(out))
     out.mkdir(parents=True, exist_ok=True)
-    (out / INDEX_NAME).unlink(missing_ok=True)  # while files change, no index speaks of them
-    kept = {out / variant.wheel.path for variant in index.variants}
-    kept |= {out / "build" / variant.name for variant in index.variants}
-    for stale in {*out.glob("build/*"), *out.glob("wheels/*")} - kept:
-        shutil.rmtree(stale) if stale.is_dir() else stale.unlink()
-    for item in built:
-        copy_variant(item.variant, item.folder, out)
-    if (project.folder / CARD).is_file():
-        shutil.copyfile(project.folder / CARD, out / CARD)
-    (out / INDEX_NAME).write_bytes(index.to_bytes())
+    with FileLock(out / _LOCK):
+        old = _claim(out, replace(new, variants=()))
+        index, _ = merge(new, old)
+        for item in built:
+            copy_variant(item.variant, item.folder, out)
+        with suppress(FileNotFoundError):
+            shutil.copyfile(project.folder / CARD, out / CARD)
+        replace_file(out / INDEX_NAME, index.to_bytes())
+        _remove_stale(out, old, index)
     return index
+
+
+def _claim(out: Path, empty: Index) -> Index:
+    """The index in `out`, where an unreadable one counts as empty; a new folder gets `empty`, which makes it ours."""
+    foreign = sorted(path.name for path in out.iterdir() if path.name not in _OWN)
+    if not (out / INDEX_NAME).exists():
+        if foreign:
+            raise UsageError(
+                f"`{out}` is not empty, and nothing of it was built here: it holds {', '.join(foreign[:5])}",
+                hint="choose another `--out`",
+                folder=out,
+            )
+        replace_file(out / INDEX_NAME, empty.to_bytes())  # from now on what lies here is known to be ours
+    try:
+        return read_revision(out) or empty
+    except RepositoryError:
+        return empty
+
+
+def _remove_stale(out: Path, old: Index, new: Index) -> None:
+    """Remove the wheels and folders that only `old` lists."""
+    kept = {variant.wheel.path for variant in new.variants} | {variant.name for variant in new.variants}
+    for variant in old.variants:
+        if variant.wheel.path not in kept:
+            (out / variant.wheel.path).unlink(missing_ok=True)
+        if variant.name not in kept:
+            shutil.rmtree(variant_folder(out, variant), ignore_errors=True)

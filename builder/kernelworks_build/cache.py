@@ -1,4 +1,4 @@
-"""Results of actions, kept by the digest of what decides them.
+"""Results, kept by the digest of what decides them.
 
 An entry is a folder with the files and `entry.json`, which lists them with their SHA-256; a file that differs makes the
 entry a miss, so a damaged cache costs time and never a wrong byte.
@@ -7,55 +7,52 @@ entry a miss, so a damaged cache costs time and never a wrong byte.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
-from tempfile import mkdtemp
+
+from filelock import FileLock
 
 from kernelworks.model.digest import FileEntry, canonical_json, list_tree
+from kernelworks_build.scratch import scratch
 
-__all__ = ["ActionCache"]
+__all__ = ["ResultCache"]
 
 _ENTRY = "entry.json"
 
 
-class ActionCache:
+class ResultCache:
     """Entries below `root`, one folder per key."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
 
     def get(self, key: str) -> Path | None:
-        """The folder of the entry `key` with every byte checked, or None; a damaged entry is removed."""
+        """The folder of the entry `key` with every byte checked, or None."""
         folder = self.root / key
         try:
             listed = [FileEntry(**item) for item in json.loads((folder / _ENTRY).read_bytes())]
             found = [entry for entry in list_tree(folder) if entry.path != _ENTRY]
-        except FileNotFoundError:
-            return None
         except (ValueError, TypeError, OSError):
-            listed, found = [], [FileEntry("", 0, "")]
-        if listed != found:
-            shutil.rmtree(folder, ignore_errors=True)
             return None
-        return folder
+        return folder if listed == found else None
 
-    def put(self, key: str, fill: Callable[[Path], None]) -> Path:
-        """Make the entry `key`: `fill` writes its files into a fresh folder, which lands by one rename.
+    def get_or_make(self, key: str, fill: Callable[[Path], None]) -> Path:
+        """The folder of the entry `key`; `fill` writes its files into a fresh folder where there is no good one.
 
-        A process that loses the race keeps the winner's entry.
+        Of several processes that want one entry, one makes it and the others wait.
         """
+        if found := self.get(key):
+            return found
         self.root.mkdir(parents=True, exist_ok=True)
-        fresh = Path(mkdtemp(prefix=".new-", dir=self.root))
-        try:
+        with FileLock(self.root / f".{key}.lock"):
+            return self.get(key) or self._make(key, fill)
+
+    def _make(self, key: str, fill: Callable[[Path], None]) -> Path:
+        folder = self.root / key
+        with scratch(self.root) as fresh:
             fill(fresh)
-            entries = [entry.to_json() for entry in list_tree(fresh)]
-            (fresh / _ENTRY).write_bytes(canonical_json(entries))
-            fresh.chmod(0o755)
-            with suppress(OSError):  # the folder is there and not empty: another process was faster
-                os.rename(fresh, self.root / key)  # noqa: PTH104  # Path.rename would follow the same rule
-        finally:
-            shutil.rmtree(fresh, ignore_errors=True)
-        return self.root / key
+            (fresh / _ENTRY).write_bytes(canonical_json([entry.to_json() for entry in list_tree(fresh)]))
+            shutil.rmtree(folder, ignore_errors=True)  # a damaged one
+            fresh.rename(folder)
+        return folder

@@ -6,9 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from kernelworks.model.decode import Node
-from kernelworks.model.variant import BackendFacts, FrameworkFacts, Platform, PythonAbi
+from kernelworks.model.variant import ID_PATTERN, BackendFacts, FrameworkFacts, Platform, PythonAbi
 
 __all__ = ["Claims"]
+
+_NAME = "[a-z0-9][a-z0-9_-]{1,126}"
+_PACKAGE = "[a-z][a-z0-9_]*"
 
 
 @dataclass(frozen=True)
@@ -49,10 +52,15 @@ class Claims:
 
     @classmethod
     def from_json(cls, node: Node) -> Claims:
+        """The claims in `node`, which may come from anywhere: names that become paths are names.
+
+        Raises:
+            RepositoryError: Names the key that is wrong.
+        """
         return cls(
-            node.get("name").text(),
-            node.get("id").text(),
-            node.get("package").text(),
+            node.get("name").text(pattern=_NAME),
+            node.get("id").text(pattern=ID_PATTERN),
+            node.get("package").text(pattern=_PACKAGE),
             FrameworkFacts.from_json(node.get("framework")),
             BackendFacts.from_json(node.get("backend")),
             PythonAbi.from_json(node.get("python-abi")),

@@ -12,7 +12,6 @@ from kernelworks.model.digest import canonical_json, hash_bytes
 from kernelworks.model.variant import DeviceArchs
 from kernelworks.model.variant_name import Version2
 from kernelworks_build.action import Action, Limits, Mount, Tree
-from kernelworks_build.capabilities import Capability
 from kernelworks_build.errors import PlanError
 from kernelworks_build.manifest import Component, Manifest
 from kernelworks_build.matrix import BackendRow
@@ -63,11 +62,6 @@ class CompileSpec:
     def to_bytes(self) -> bytes:
         return canonical_json(self.document)
 
-    @property
-    def sources(self) -> tuple[str, ...]:
-        """Sources of all units as paths relative to the project."""
-        return tuple(unit["source"].removeprefix("/src/") for unit in self.document["units"])
-
 
 def build_id(package: str, backend: str, variant: str, source_digest: str) -> str:
     """Module name and op namespace of one build: equal for equal sources, different for every variant."""
@@ -75,12 +69,15 @@ def build_id(package: str, backend: str, variant: str, source_digest: str) -> st
 
 
 def compile_spec(manifest: Manifest, planned: PlannedVariant, row: BackendRow, ident: str) -> CompileSpec:
-    """The compile and link lines of `planned`, for the op namespace `ident`."""
+    """The compile and link lines of `planned`, for the op namespace `ident`.
+
+    Raises:
+        PlanError: A source that nobody would compile, or no `[torch]` table.
+    """
+    if manifest.torch is None:
+        raise PlanError("only kernels with a `[torch]` table are compiled", variant=planned.name)
     output = f"{ident}.abi3.so"
     defines = _defines(planned, row, ident)
-    if manifest.torch is None:
-        msg = "only torch kernels are compiled"
-        raise TypeError(msg)
     units = [
         _host_unit(source, "binding", planned, defines, manifest.torch.include, manifest.torch.cxx_flags, row)
         for source in _host_sources(manifest.torch.src)
@@ -182,15 +179,14 @@ def _device_unit(
     source: str, component: Component, planned: PlannedVariant, defines: list[str], row: BackendRow
 ) -> dict[str, Any]:
     if row.device_compiler is None:
-        msg = f"backend {row.name} has no device compiler"
-        raise TypeError(msg)
+        raise PlanError(f"backend `{row.name}` has no device compiler for `{source}`", source=source)
     keep = f"keep/{component.name}/{source}"
     command = [
         row.device_compiler,
         f"-std=c++{planned.torch.std}",
         *row.device_flags,
-        *_gencode(planned.archs[component.name]),
-        f"--keep-dir={keep}",
+        *_arch_flags(planned.archs[component.name], row),
+        *(template.format(keep=keep) for template in row.unit_flags),
         *defines,
         *_include_flags(component.include, row),
         *_author_flags(component.device_flags),
@@ -221,14 +217,12 @@ def _author_flags(flags: Iterable[str] | None) -> list[str]:
     return [flag for flag in flags or () if not flag.startswith(("-std=", "--std="))]
 
 
-def _gencode(archs: DeviceArchs) -> list[str]:
-    def digits(arch: str) -> str:
-        capability = Capability.parse(arch)
-        return f"{capability.base[0]}{capability.base[1]}{capability.suffix}"
-
-    machine = [f"-gencode=arch=compute_{digits(arch)},code=sm_{digits(arch)}" for arch in archs.sass]
-    portable = [f"-gencode=arch=compute_{digits(arch)},code=compute_{digits(arch)}" for arch in archs.ptx]
-    return machine + portable
+def _arch_flags(archs: DeviceArchs, row: BackendRow) -> list[str]:
+    return [
+        row.arch_flags[kind].format(arch=arch, digits=arch.replace(".", ""))
+        for kind, chosen in (("sass", archs.sass), ("ptx", archs.ptx))
+        for arch in chosen
+    ]
 
 
 def _link_flags(row: BackendRow) -> list[str]:

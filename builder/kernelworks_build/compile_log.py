@@ -14,6 +14,9 @@ __all__ = ["Failure", "compile_error", "failures"]
 
 _SHOWN_LINES = 40
 _EDGE = re.compile(r"^\[\d+/\d+\] |^ninja: ")
+# `/src` where a path starts, not as a part of one
+_SOURCES = re.compile(r"""(?:(?<=[\s"']-I)|(?<![^\s"'`(\[<=:,]))/src(?![^\s"'`)\]>=:,;/])""")
+_DEPFILE = re.compile(r" && \S*cmake -E cmake_transform_depfile .*")
 _MISSING = re.compile(r"fatal error: ([^:\s]+): No such file or directory")
 
 
@@ -36,7 +39,7 @@ def failures(log: str) -> tuple[Failure, ...]:
         rest = lines[start + 1 :]
         end = next((at for at, text in enumerate(rest) if _EDGE.match(text)), len(rest))
         target = re.sub(r"^FAILED: (\[code=-?\d+\] )?", "", line).strip()
-        command = rest[0].removeprefix("cd /build && ") if rest else ""
+        command = _DEPFILE.sub("", rest[0].removeprefix("cd /build && ")) if rest else ""
         found.append(Failure(target, command, "\n".join(rest[1:end])))
     return tuple(found)
 
@@ -53,7 +56,7 @@ def compile_error(
         declared: Paths that the manifest lists.
         log: Where the whole log can be read afterwards.
     """
-    text = result.log.read_text(encoding="utf-8", errors="replace").replace("/src/", f"{project}/")
+    text = _SOURCES.sub(lambda _: str(project), result.log.read_text(encoding="utf-8", errors="replace"))
     failed = failures(text)
     if result.timed_out:
         message = f"`{variant}` was not compiled within the time limit"

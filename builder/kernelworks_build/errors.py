@@ -12,6 +12,7 @@ __all__ = [
     "PlanError",
     "PublishError",
     "SandboxError",
+    "TestError",
     "ToolchainError",
 ]
 
@@ -70,3 +71,11 @@ class PublishError(KernelworksError):
 
     code = "publish"
     exit_code = 27
+
+
+class TestError(KernelworksError):
+    """The kernel's own tests do not pass; `context["pytest"]` is the exit code of pytest."""
+
+    __test__ = False  # pytest: this is no test
+    code = "test"
+    exit_code = 28

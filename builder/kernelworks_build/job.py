@@ -5,23 +5,29 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+import kernelworks
+import kernelworks_build
 from kernelworks._version import __version__
 from kernelworks.model.digest import FileEntry, canonical_json, hash_bytes, hash_file, tree_digest
 from kernelworks.model.index import Source
 from kernelworks_build import resources
-from kernelworks_build.action import Executor
+from kernelworks_build.action import Executor, Tree
 from kernelworks_build.claims import Claims
 from kernelworks_build.compile import CompileSpec, build_id, compile_spec
-from kernelworks_build.manifest import Manifest, source_files
+from kernelworks_build.errors import ManifestError
+from kernelworks_build.manifest import MANIFEST, Manifest, parse_manifest, source_files
 from kernelworks_build.matrix import BackendRow, Matrix
 from kernelworks_build.plan import PlannedVariant
 from kernelworks_build.progress import Progress
-from kernelworks_build.source import read_source
+from kernelworks_build.source import copy_files, git_state
 from kernelworks_build.toolchain.lock import LockSet
+from kernelworks_build.toolchain.store import TreeStore
 
 __all__ = ["BUILDER", "Job", "Project", "Workplace"]
 
 BUILDER = f"kernel-build {__version__}"
+
+_PROGRAM = {".h", ".json", ".py", ".toml"}
 
 
 @dataclass(frozen=True)
@@ -32,19 +38,28 @@ class Project:
         folder: The author's folder.
         manifest: Its manifest.
         files: The declared files, relative to the folder: all that a build can see.
-        source: Their digest and the state of git.
+        tree: A sealed copy of them, which is what is built: edits meanwhile do not matter.
+        source: The digest of that copy, and the state of git.
     """
 
     folder: Path
     manifest: Manifest
     files: tuple[str, ...]
+    tree: Tree
     source: Source
 
     @classmethod
-    def read(cls, folder: Path, manifest: Manifest) -> Project:
-        """The project in `folder` as it is now."""
+    def read(cls, folder: Path, manifest: Manifest, store: TreeStore) -> Project:
+        """The project in `folder` as it is now.
+
+        Raises:
+            ManifestError: Its manifest is not the one that was read before.
+        """
         files = source_files(manifest, folder)
-        return cls(folder, manifest, files, read_source(folder, files))
+        tree = store.add(lambda into: copy_files(folder, files, into))
+        if parse_manifest((tree.path / MANIFEST).read_bytes(), MANIFEST)[0] != manifest:
+            raise ManifestError(f"`{folder / MANIFEST}` was changed meanwhile", hint="run the command again")
+        return cls(folder, manifest, files, tree, git_state(folder, files, tree.digest))
 
 
 @dataclass(frozen=True)
@@ -66,6 +81,11 @@ class Workplace:
     progress: Progress
     logs: Path
     jobs: int | None = None
+
+    @property
+    def store(self) -> TreeStore:
+        """The trees in the cache."""
+        return TreeStore(self.cache / "trees")
 
 
 @dataclass(frozen=True)
@@ -105,24 +125,31 @@ class Job:
         )
 
     def key(self, workplace: Workplace) -> str:
-        """Digest of everything that decides the bytes of the wheel."""
+        """Digest of everything that decides the bytes of the wheel and the verdict of the audit."""
+        lists = {release: workplace.locks.symbol_list(release) for release in self.planned.torch_releases}
         return hash_bytes(
             canonical_json(
                 {
-                    "builder": _own_digest(),
+                    "program": _own_digest(),
                     "claims": self.claims.to_json(),
                     "executor": workplace.executor.name,
                     "locks": workplace.locks.digests(self.planned.trees),
-                    "source": self.project.source.to_json(),
+                    "source": self.project.source.digest,
                     "spec": hash_bytes(self.spec.to_bytes()),
+                    "symbols": {release: hash_file(path)[1] for release, path in lists.items()},
                 }
             )
         )
 
 
 def _own_digest() -> str:
-    """Digest of the program itself, so that a changed builder never serves what another one made."""
-    root = Path(__file__).parent
-    own = {path.relative_to(root).as_posix(): path for path in root.rglob("*") if path.suffix in {".py", ".toml", ".h"}}
+    """Digest of the program itself, so that a changed one never serves what another made."""
+    roots = {package.__name__: Path(package.__file__ or "").parent for package in (kernelworks, kernelworks_build)}
+    own = {
+        f"{name}/{path.relative_to(root).as_posix()}": path
+        for name, root in roots.items()
+        for path in root.rglob("*")
+        if path.suffix in _PROGRAM
+    }
     own[resources.CMAKE_LISTS.name] = resources.CMAKE_LISTS
     return tree_digest(FileEntry(name, *hash_file(path)) for name, path in own.items())

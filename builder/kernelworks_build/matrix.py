@@ -44,6 +44,8 @@ class BackendRow:
     Attributes:
         unit_memory: Peak bytes of one translation unit, by kind of torch ABI: `full`, `stable`.
         device_suffixes: File suffixes that go to the device compiler.
+        arch_flags: Templates of the device compiler's flag for one arch, by kind of code (`sass`, `ptx`).
+        unit_flags: Templates of its flags that differ between units.
         mount: Where the toolkit's tree is mounted.
     """
 
@@ -57,6 +59,8 @@ class BackendRow:
     device_suffixes: tuple[str, ...]
     device_compiler: str | None
     device_flags: tuple[str, ...]
+    arch_flags: Mapping[str, str]
+    unit_flags: tuple[str, ...]
     mount: str | None
     unit_memory: Mapping[str, int]
 
@@ -68,6 +72,7 @@ class Matrix:
     platform: Platform
     wheel_tag: str
     abi3: Version2
+    stable_abi_since: Version2
     torch: tuple[TorchRow, ...]
     backends: Mapping[str, BackendRow]
 
@@ -91,6 +96,7 @@ class Matrix:
             platform=Platform(platform["cpu"], platform["os"], parse_version(platform["glibc"])),
             wheel_tag=platform["wheel-tag"],
             abi3=parse_version(data["python"]["abi3"]),
+            stable_abi_since=parse_version(data["stable-abi"]["since"]),
             torch=tuple(TorchRow(row["release"], row["lock"], row["std"]) for row in data["torch"]),
             backends={name: _backend(name, row) for name, row in data["backend"].items()},
         )
@@ -118,6 +124,8 @@ def _backend(name: str, row: dict[str, Any]) -> BackendRow:
         device_suffixes=strings("device-suffixes"),
         device_compiler=row.get("device-compiler"),
         device_flags=strings("device-flags"),
+        arch_flags=row.get("arch-flags", {}),
+        unit_flags=strings("unit-flags"),
         mount=row.get("mount"),
         unit_memory=row["unit-memory"],
     )

@@ -44,10 +44,11 @@ class PlannedVariant:
 
 @dataclass(frozen=True)
 class Skipped:
-    """What a manifest asks for and is not built, and why."""
+    """What a manifest asks for and is not built, and why; `faulty` where no builder could ever build it."""
 
     subject: str
     reason: str
+    faulty: bool = False
 
 
 @dataclass(frozen=True)
@@ -89,9 +90,20 @@ def make_plan(
         matrix: What is supported.
         locks: Names of the locks at hand.
         archs: Backend -> capabilities to build for instead of those of the manifest.
+
+    Raises:
+        PlanError: A backend is left without any variant, for reasons that lie in the manifest.
     """
     planner = _Planner(manifest, matrix, locks, archs or {})
-    items = [item for backend in manifest.backends for item in planner.plan(backend)]
+    by_backend = [list(planner.plan(backend)) for backend in manifest.backends]
+    for found in by_backend:
+        faults = [item for item in found if isinstance(item, Skipped) and item.faulty]
+        if faults and not any(isinstance(item, PlannedVariant) for item in found):
+            raise PlanError(
+                "\n".join(f"`{item.subject}` cannot be built: {item.reason}" for item in faults),
+                skipped=[vars(item) for item in faults],
+            )
+    items = [item for found in by_backend for item in found]
     return BuildPlan(
         tuple(item for item in items if isinstance(item, PlannedVariant)),
         tuple(item for item in items if isinstance(item, Skipped)),
@@ -116,11 +128,17 @@ class _Planner:
         elif floor is None:
             yield Skipped(backend, f"full torch ABI is not built yet; set `[torch.stable-abi] {backend} = ...`")
         else:
+            since, asked = self.matrix.stable_abi_since, format_version(floor)
             releases = [one for one in self.matrix.torch if one.minor >= floor and one.lock in self.locks]
-            if not releases:
-                yield Skipped(backend, f"no locked torch release is {format_version(floor)} or newer")
-            for toolkit in row.toolkits if releases else ():
-                yield from self._plan_toolkit(row, toolkit, floor, releases)
+            if floor < since:
+                reason = f"torch {asked} has no stable ABI; the first is that of {format_version(since)}"
+                yield Skipped(backend, reason, faulty=True)
+            elif not releases:
+                newest = max(self.matrix.torch, key=lambda one: one.minor).release
+                yield Skipped(backend, f"no torch release from {asked} on is locked (newest: {newest})", faulty=True)
+            else:
+                for toolkit in row.toolkits:
+                    yield from self._plan_toolkit(row, toolkit, floor, releases)
 
     def _plan_toolkit(
         self, row: BackendRow, toolkit: Toolkit, floor: Version2, releases: Sequence[TorchRow]
@@ -132,8 +150,9 @@ class _Planner:
             component.name: _select(component, toolkit, self.archs.get(row.name))
             for component in (components if toolkit.archs else ())
         }
-        if reasons := tuple(self._reasons(row, toolkit, components, selections)):
-            yield Skipped(name, "; ".join(reasons))
+        bare = {component: found for component, found in selections.items() if not found.archs.sass}
+        if reasons := tuple(self._reasons(row, toolkit, components, bare)):
+            yield Skipped(name, "; ".join(reasons), faulty=bool(bare))
             return
         for component, selection in selections.items():
             if selection.without_code:
@@ -167,7 +186,7 @@ class _Planner:
         row: BackendRow,
         toolkit: Toolkit,
         components: Sequence[Component],
-        selections: Mapping[str, Selection],
+        bare: Mapping[str, Selection],
     ) -> Iterator[str]:
         """Everything that keeps a variant from being built with `toolkit`."""
         minver, maxver = self.manifest.toolkit_bounds(row.name)
@@ -179,8 +198,9 @@ class _Planner:
             yield f"`{toolkit.lock}` is not locked; run `kernel-build lock`"
         if foreign := sorted({name for component in components for name in component.depends} - {"torch"}):
             yield f"{_quoted(foreign)} in `depends` cannot be provided yet"
-        if bare := [component for component, selection in selections.items() if not selection.archs.sass]:
-            yield f"{_quoted(bare)} would have no device code ({_supported(toolkit)})"
+        for component, selection in bare.items():
+            idle = _quoted(selection.without_code)
+            yield f"{idle} gives no code, so `{component}` would have none ({_supported(toolkit)})"
         if not components:
             yield "every component needs a newer toolkit"
 

@@ -6,20 +6,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from kernelworks.model.digest import canonical_json
-from kernelworks.model.index import Source
 from kernelworks_build.action import Action
 
 __all__ = ["provenance"]
 
 
 def provenance(
-    *, builder: str, source: Source, action: Action, locks: Mapping[str, str], executor: str, hermetic: bool
+    *, builder: str, source: str, action: Action, locks: Mapping[str, str], executor: str, hermetic: bool
 ) -> bytes:
     """The canonical JSON of one making.
 
     Args:
         builder: Name and version of the program.
-        source: Digest and git state of the declared files.
+        source: Digest of the declared files.
         action: The command that compiled it; its mounts name every input by digest.
         locks: Lock name -> SHA-256 of the lock.
         executor: Which sandbox ran it.
@@ -28,7 +27,7 @@ def provenance(
     document: dict[str, Any] = {
         "schema": 1,
         "builder": builder,
-        "source": source.to_json(),
+        "source": source,
         "action": {
             "digest": action.digest(),
             "argv": list(action.argv),

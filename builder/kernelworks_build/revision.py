@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
@@ -11,18 +10,10 @@ from pathlib import Path
 from kernelworks.model.digest import FileEntry, hash_file
 from kernelworks.model.index import INDEX_NAME, Index
 from kernelworks.model.variant import Variant
+from kernelworks.transport.directory_layout import BUILD
 from kernelworks_build.errors import PublishError
 
-__all__ = [
-    "CARD",
-    "check_revision",
-    "copy_variant",
-    "merge",
-    "read_revision",
-    "sync",
-    "sync_tree",
-    "variant_folder",
-]
+__all__ = ["CARD", "check_revision", "copy_variant", "faults_of", "merge", "read_revision", "variant_folder"]
 
 CARD = "README.md"
 
@@ -35,7 +26,7 @@ def read_revision(folder: Path) -> Index | None:
 
 def variant_folder(root: Path, variant: Variant) -> Path:
     """Where the files of `variant` lie below the revision `root`."""
-    return root / "build" / variant.name
+    return root / BUILD / variant.name
 
 
 def merge(new: Index, old: Index | None) -> tuple[Index, tuple[str, ...]]:
@@ -64,12 +55,8 @@ def copy_variant(variant: Variant, source: Path, target: Path) -> None:
         shutil.copyfile(variant_folder(source, variant) / entry.path, copy)
 
 
-def check_revision(root: Path, index: Index) -> None:
-    """Compare every file that `index` lists with the bytes below `root`.
-
-    Raises:
-        PublishError: Lists each file that is missing or differs, with the digests expected and got.
-    """
+def faults_of(root: Path, index: Index) -> list[dict[str, str | None]]:
+    """Every file that `index` lists and that is missing below `root` (`got` is None) or differs."""
     faults = []
     for path, entry in _listed(index):
         try:
@@ -79,36 +66,27 @@ def check_revision(root: Path, index: Index) -> None:
             continue
         if (size, sha256) != (entry.size, entry.sha256):
             faults.append({"file": path, "expected": entry.sha256, "got": sha256})
-    if faults:
+    return faults
+
+
+def check_revision(root: Path, index: Index, *, hint: str) -> None:
+    """Compare every file that `index` lists with the bytes below `root`.
+
+    Raises:
+        PublishError: Lists each file that is missing or differs, with the digests expected and got.
+    """
+    if faults := faults_of(root, index):
         words = ", ".join(
             f"`{fault['file']}` (sha256 expected {fault['expected']}, got {fault['got'] or 'no file'})"
             for fault in faults
         )
         raise PublishError(
-            f"files differ from what `{INDEX_NAME}` lists: {words}",
-            hint="build again; nothing was published",
-            faults=faults,
+            f"files in `{root}` differ from what `{INDEX_NAME}` lists: {words}", hint=hint, faults=faults
         )
-
-
-def sync_tree(root: Path) -> None:
-    """Flush every file and folder below `root` to disk, so that a rename publishes them whole."""
-    for folder, _, names in os.walk(root):
-        for path in (*(Path(folder, name) for name in names), Path(folder)):
-            sync(path)
-
-
-def sync(path: Path) -> None:
-    """Flush a file, or the entries of a folder, to disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _listed(index: Index) -> Iterator[tuple[str, FileEntry]]:
     for variant in index.variants:
         yield variant.wheel.path, variant.wheel
         for entry in variant.files:
-            yield f"build/{variant.name}/{entry.path}", entry
+            yield f"{BUILD}/{variant.name}/{entry.path}", entry

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -46,7 +47,7 @@ def library(dist: Path) -> Path:
 def test_a_build_is_a_revision_whose_every_byte_is_listed(project: Path) -> None:
     index = read_revision(project / "dist")
     assert index is not None
-    check_revision(project / "dist", index)
+    check_revision(project / "dist", index, hint="")
     (variant,) = index.variants
     assert (variant.name, variant.hermetic, variant.platform.glibc) == (CPU, True, (2, 28))
     assert "torch_call_dispatcher" in variant.torch_symbols.names
@@ -83,6 +84,92 @@ def test_a_second_build_compiles_nothing_and_needs_no_sandbox(project: Path, ker
     assert variant["cpu-seconds"] > 0
 
 
+def test_git_around_the_sources_changes_no_byte_of_the_wheel_and_is_told_in_the_index(
+    project: Path, kernel_build: Program, fresh_cache: Mapping[str, str], tmp_path: Path
+) -> None:
+    twin = copy_of(project, tmp_path / "twin")
+
+    def built() -> tuple[Any, Any]:
+        done = kernel_build("build", twin, "--variant", "*-cpu-*", "--json", env=fresh_cache)
+        assert done.code == 0, done.stderr
+        return done.document["variants"][0], read_revision(twin / "dist")
+
+    def git(*arguments: str) -> None:
+        user = ("-c", "user.name=a", "-c", "user.email=a@example.invalid")
+        subprocess.run(["git", *user, *arguments], cwd=twin, check=True, capture_output=True)
+
+    plain, _ = built()
+    git("init")
+    git("add", ".")
+    git("commit", "-m", "first")
+    clean, index = built()
+    assert clean["cached"]
+    assert clean["wheel"] == plain["wheel"]
+    assert len(index.source.commit) == 40
+    assert not index.source.dirty
+    (twin / "common" / "launch.h").write_text((twin / "common" / "launch.h").read_text() + "\n// edited\n")
+    edited, index = built()
+    assert index.source.dirty
+    assert edited["wheel"]["sha256"] != plain["wheel"]["sha256"]
+    refused = kernel_build("publish", twin, "--to", REPO_ID, "--registry", tmp_path / "registry")
+    assert (refused.code, "--allow-dirty" in refused.stderr) == (27, True)
+
+
+def test_what_is_edited_while_it_is_built_is_not_taken_for_what_was_built(
+    project: Path, kernel_build: Program, fresh_cache: Mapping[str, str], tmp_path: Path
+) -> None:
+    twin = copy_of(project, tmp_path / "twin")
+    init = twin / "torch-ext" / "silu_and_mul" / "__init__.py"
+    original = init.read_text()
+    command = [str(Path(sys.executable).with_name("kernel-build")), "build", str(twin), "--variant", "*-cpu-*"]
+    with subprocess.Popen(command, env={**os.environ, **fresh_cache}, stderr=subprocess.DEVNULL) as process:
+        store = Path(fresh_cache["KERNELWORKS_CACHE"]) / "work"
+        while not list(store.glob(".building-*/log")) and process.poll() is None:
+            time.sleep(0.02)
+        init.write_text(original + "EDITED = True\n")
+        assert process.wait() == 0
+    init.write_text(original)
+    done = kernel_build("build", twin, "--variant", "*-cpu-*", "--json", env=fresh_cache)
+    assert done.document["variants"][0]["cached"]
+    assert (twin / "dist" / "build" / CPU / "__init__.py").read_text() == original
+
+
+def test_two_builds_at_once_into_one_folder_end_with_both_variants(
+    project: Path, kernel_build: Program, tmp_path: Path
+) -> None:
+    twin = copy_of(project, tmp_path / "twin")
+    assert kernel_build("build", twin, "--arch", "9.0", "--out", tmp_path / "first").code == 0  # all in the cache now
+    command = [str(Path(sys.executable).with_name("kernel-build")), "build", str(twin), "--arch", "9.0", "--variant"]
+    running = [subprocess.Popen([*command, glob], stdout=subprocess.DEVNULL) for glob in ("*-cpu-*", "*-cu130-*") * 3]
+    assert [process.wait() for process in running] == [0] * 6
+    index = read_revision(twin / "dist")
+    assert index is not None
+    assert [variant.name for variant in index.variants] == [CPU, CUDA]
+    check_revision(twin / "dist", index, hint="")
+
+
+def test_a_folder_with_other_things_in_it_is_not_taken_for_the_output(
+    project: Path, kernel_build: Program, tmp_path: Path
+) -> None:
+    thesis = tmp_path / "home" / "build" / "mine" / "thesis"
+    thesis.parent.mkdir(parents=True)
+    thesis.write_text("years of work")
+    done = kernel_build("build", project, "--variant", "*-cpu-*", "--out", tmp_path / "home")
+    assert done.code == 2
+    assert "is not empty, and nothing of it was built here" in done.stderr
+    assert thesis.read_text() == "years of work"
+    assert [path.name for path in (tmp_path / "home").iterdir() if path.name != ".lock"] == ["build"]
+
+
+def test_a_truncated_index_in_dist_is_written_anew(project: Path, kernel_build: Program, tmp_path: Path) -> None:
+    twin = Path(shutil.copytree(project, tmp_path / "twin"))
+    (twin / "dist" / "kernel.json").write_text('{"schema": 1, ')
+    assert kernel_build("build", twin, "--variant", "*-cpu-*").code == 0
+    index = read_revision(twin / "dist")
+    assert index is not None
+    check_revision(twin / "dist", index, hint="")
+
+
 def test_two_builds_in_different_folders_give_equal_wheels(
     project: Path, kernel_build: Program, fresh_cache: Mapping[str, str], tmp_path: Path
 ) -> None:
@@ -104,7 +191,8 @@ def test_two_cuda_builds_are_equal_and_hold_the_archs_asked_for(
     wheels = set()
     for name, jobs in (("one", "1"), ("two", "2")):
         twin = copy_of(project, tmp_path / name)
-        shutil.rmtree(Path(fresh_cache["KERNELWORKS_CACHE"]) / "actions", ignore_errors=True)
+        for results in ("actions", "variants"):
+            shutil.rmtree(Path(fresh_cache["KERNELWORKS_CACHE"]) / results, ignore_errors=True)
         done = kernel_build(
             "build", twin, "--variant", "*-cu130-*", "--arch", "9.0", "--jobs", jobs, "--json", env=fresh_cache
         )
@@ -177,6 +265,28 @@ def test_a_library_that_would_not_load_with_a_claimed_torch_is_refused(
     assert any("aoti_torch_of_tomorrow" in finding["evidence"] for finding in findings)
 
 
+def test_what_was_built_from_other_sources_is_neither_published_nor_tested(
+    project: Path, kernel_build: Program, tmp_path: Path
+) -> None:
+    twin = Path(shutil.copytree(project, tmp_path / "twin"))
+    silu = twin / "common" / "silu.h"
+    silu.write_text(silu.read_text() + "\n// another formula\n")
+    for command in (("publish", twin, "--registry", tmp_path / "registry"), ("test", twin)):
+        done = kernel_build(*command)
+        assert (done.code, "was built from other sources" in done.stderr) == (27, True), done.stderr
+
+
+def test_publish_says_what_becomes_of_the_version(project: Path, kernel_build: Program, tmp_path: Path) -> None:
+    arguments = ("publish", project, "--registry", tmp_path / "registry")
+    assert f"{REPO_ID} v1 published" in kernel_build(*arguments).stderr
+    assert f"{REPO_ID} v1 is there already" in kernel_build(*arguments).stderr
+    (wheel,) = (tmp_path / "registry").glob("*/*/revisions/*/wheels/*.whl")
+    wheel.write_bytes(b"rot")
+    assert f"{REPO_ID} v1 repaired" in kernel_build(*arguments).stderr
+    elsewhere = kernel_build(*arguments, "--to", "demo/other").stderr
+    assert "build.toml names the repository `demo/silu-and-mul`, and this goes to `demo/other`" in elsewhere
+
+
 def test_a_fresh_process_loads_what_was_published_and_computes_what_torch_does(
     project: Path, kernel_build: Program, tmp_path: Path
 ) -> None:
@@ -229,18 +339,19 @@ def test_an_independent_auditor_finds_only_the_stable_python_abi(project: Path) 
     assert (result["is_abi3"], result["computed"], result["non_abi3_symbols"]) == (True, "3.9", [])
 
 
-def test_what_lay_in_dist_from_other_sources_goes_and_from_the_same_stays(
+def test_a_variant_of_other_sources_leaves_dist_and_the_authors_files_stay(
     project: Path, kernel_build: Program, tmp_path: Path
 ) -> None:
     twin = Path(shutil.copytree(project, tmp_path / "twin"))
-    assert kernel_build("build", twin, "--variant", "*-cpu-*").code == 0
+    (twin / "dist" / "wheels" / "notes.txt").write_text("mine")
+    launch = twin / "common" / "launch.h"
+    launch.write_text(launch.read_text() + "\n// a comment\n")
+    assert kernel_build("build", twin, "--variant", "*-cu130-*", "--arch", "9.0").code == 0
     index = read_revision(twin / "dist")
     assert index is not None
-    assert [variant.name for variant in index.variants] == [CPU]
-    (twin / "dist" / "wheels" / "old.whl").touch()
-    readme = twin / "README.md"
-    readme.write_text("# another card\n")
-    assert kernel_build("build", twin, "--variant", "*-cpu-*").code == 0
-    assert sorted(path.suffix for path in (twin / "dist" / "wheels").iterdir()) == [".whl"]
-    assert len(list((twin / "dist" / "wheels").iterdir())) == 1
-    assert (twin / "dist" / "README.md").read_text() == "# another card\n"
+    assert [variant.name for variant in index.variants] == [CUDA]
+    assert sorted(path.name for path in (twin / "dist" / "wheels").iterdir()) == [
+        "notes.txt",
+        Path(index.variants[0].wheel.path).name,
+    ]
+    assert [path.name for path in (twin / "dist" / "build").iterdir()] == [CUDA]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from kernelworks_build.cache import ActionCache
+from kernelworks_build.cache import ResultCache
 
 
 def fill(folder: Path) -> None:
@@ -15,17 +19,17 @@ def fill(folder: Path) -> None:
 
 
 def test_an_entry_is_found_again_with_its_bytes(tmp_path: Path) -> None:
-    cache = ActionCache(tmp_path)
+    cache = ResultCache(tmp_path)
     assert cache.get("k") is None
-    made = cache.put("k", fill)
+    made = cache.get_or_make("k", fill)
     assert cache.get("k") == made
     assert (made / "sub" / "a.so").read_bytes() == b"code"
 
 
 @pytest.mark.parametrize("damage", ["flip", "remove", "add", "entry"])
-def test_a_damaged_entry_is_a_miss_and_goes(tmp_path: Path, damage: str) -> None:
-    cache = ActionCache(tmp_path)
-    made = cache.put("k", fill)
+def test_a_damaged_entry_is_a_miss_and_is_made_anew(tmp_path: Path, damage: str) -> None:
+    cache = ResultCache(tmp_path)
+    made = cache.get_or_make("k", fill)
     match damage:
         case "flip":
             (made / "sub" / "a.so").write_bytes(b"c0de")
@@ -36,7 +40,8 @@ def test_a_damaged_entry_is_a_miss_and_goes(tmp_path: Path, damage: str) -> None
         case "entry":
             (made / "entry.json").write_bytes(b"[{]")
     assert cache.get("k") is None
-    assert not made.exists()
+    assert cache.get_or_make("k", fill) == made
+    assert cache.get("k") == made
 
 
 def test_a_fill_that_fails_leaves_nothing(tmp_path: Path) -> None:
@@ -44,19 +49,35 @@ def test_a_fill_that_fails_leaves_nothing(tmp_path: Path) -> None:
         fill(folder)
         raise RuntimeError
 
-    cache = ActionCache(tmp_path / "cache")
+    cache = ResultCache(tmp_path / "cache")
     with pytest.raises(RuntimeError):
-        cache.put("k", fail)
-    assert list(cache.root.iterdir()) == []
+        cache.get_or_make("k", fail)
+    assert [path for path in cache.root.iterdir() if path.is_dir()] == []
 
 
-def test_the_loser_of_a_race_keeps_the_winners_entry(tmp_path: Path) -> None:
-    cache = ActionCache(tmp_path)
+def test_of_eight_threads_one_makes_the_entry_and_the_others_wait(tmp_path: Path) -> None:
+    cache = ResultCache(tmp_path)
+    made = []
 
     def slow(folder: Path) -> None:
-        cache.put("k", fill)  # somebody else is faster
-        (folder / "other").write_bytes(b"")
+        time.sleep(0.1)
+        made.append(folder)
+        fill(folder)
 
-    made = cache.put("k", slow)
-    assert sorted(path.name for path in made.iterdir()) == ["entry.json", "sub"]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["k"]
+    with ThreadPoolExecutor(8) as pool:
+        entries = set(pool.map(lambda _: cache.get_or_make("k", slow), range(8)))
+    assert (len(made), entries) == (1, {tmp_path / "k"})
+
+
+def test_what_a_killed_process_left_goes_with_the_next_entry(tmp_path: Path) -> None:
+    code = (
+        "import sys, time; from pathlib import Path; from kernelworks_build.cache import ResultCache;"
+        f" ResultCache(Path({str(tmp_path)!r})).get_or_make('k', lambda f: (print('go', flush=True), time.sleep(60)))"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"go\n"
+        process.kill()
+    assert [path for path in tmp_path.iterdir() if path.is_dir()]
+    ResultCache(tmp_path).get_or_make("k", fill)
+    assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == ["k"]

@@ -63,6 +63,33 @@ def test_a_header_that_is_there_but_not_listed_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("written", "told"),
+    [
+        ("/src/csrc/src/k.cpp:1: bad", "/home/me/k/csrc/src/k.cpp:1: bad"),
+        (
+            "g++ -I/src -I/src/cpu '-I/src/a b' -isystem /opt/src",
+            "g++ -I/home/me/k -I/home/me/k/cpu '-I/home/me/k/a b' -isystem /opt/src",
+        ),
+        ('#include "/src/a.h", from /src/b.h:3,', '#include "/home/me/k/a.h", from /home/me/k/b.h:3,'),
+        ("-ffile-prefix-map=/src=. ../src/x /srcs/y /src.c", "-ffile-prefix-map=/home/me/k=. ../src/x /srcs/y /src.c"),
+    ],
+)
+def test_only_the_mounted_folder_is_told_as_the_authors(tmp_path: Path, written: str, told: str) -> None:
+    (tmp_path / "log").write_text(written)
+    ended = ActionResult(1, False, False, tmp_path / "log", tmp_path, 1.0, 1, "bwrap", hermetic=True)
+    error = compile_error(ended, variant="v", project=Path("/home/me/k"), declared=[], log=tmp_path / "v.log")
+    assert error.message == f"`v` does not compile:\n\n{told}\n"
+
+
+def test_a_command_is_shown_without_what_cmake_adds_for_ninja() -> None:
+    added = (
+        "/opt/tools/bin/cmake -E cmake_transform_depfile Ninja gccdepfile /opt/kernelworks /opt/kernelworks /build a b"
+    )
+    (failure,) = failures(LOG.replace("bad.cpp.o\n/src", f"bad.cpp.o && {added}\n/src"))
+    assert failure.command == "/opt/sysroot/bin/g++ -O3 -c /src/cpu/bad.cpp -o host/k/cpu/bad.cpp.o"
+
+
+@pytest.mark.parametrize(
     ("timed_out", "out_of_memory", "words"),
     [
         (True, False, "within the time limit"),

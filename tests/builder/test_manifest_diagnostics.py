@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kernelworks_build.errors import ManifestError
-from kernelworks_build.manifest import Diagnostic, check_manifest, parse_manifest, read_manifest
+from kernelworks_build.manifest import Diagnostic, check_manifest, parse_manifest, read_manifest, require
 
 GOLDEN = Path(__file__).parent / "golden" / "manifest"
 
@@ -397,3 +397,56 @@ def test_any_toml_document_is_judged_with_one_line_per_fault_at_a_place_inside_i
         assert isinstance(one, Diagnostic)
         assert "\n" not in str(one)
         assert one.column <= len(text.splitlines()[one.line - 1])
+
+
+@pytest.mark.parametrize(
+    "flag",
+    [
+        "-march=native",
+        "-mtune=native",
+        "-mcpu=native",
+        "@flags.txt",
+        "-fplugin=x.so",
+        "-fplugin-arg-x-y",
+        "-specs=x",
+        "--specs=x",
+        "-B/usr/bin",
+        "-o",
+        "-ofile",
+        "-wrapper",
+        "-Xcompiler=-O2,-march=native",
+        "--compiler-options='-O2 -B/usr/bin'",
+        "-Xcompiler=@flags.txt",
+    ],
+)
+def test_a_flag_that_leaves_the_toolchain_or_belongs_to_the_builder_is_refused(flag: str) -> None:
+    (found,) = said(VALID.replace('src = ["cpu/relu.cpp"]', f'src = ["cpu/relu.cpp"]\ncxx-flags = ["{flag}"]'))
+    assert found.startswith(f"build.toml:15:14: `{flag}`: ")
+    with pytest.raises(ManifestError):
+        read_manifest(Path())
+
+
+@pytest.mark.parametrize("flag", ["-march=haswell", "-O3", "-fopenmp", "-Xcompiler=-O2,-fno-math-errno", "-DX=a@b"])
+def test_other_flags_are_the_authors(flag: str) -> None:
+    assert said(VALID.replace('src = ["cpu/relu.cpp"]', f'src = ["cpu/relu.cpp"]\ncxx-flags = ["{flag}"]')) == []
+
+
+def test_the_severity_of_a_flag_is_an_error_only_where_nothing_may_be_built() -> None:
+    said(VALID.replace('src = ["cpu/relu.cpp"]', 'src = ["cpu/relu.cpp"]\ncxx-flags = ["-lfoo"]'))
+    (warning,) = check_manifest(Path())
+    assert warning.severity == "warning"
+    require([warning])
+    assert read_manifest(Path()).name == "relu"
+
+
+def test_without_files_only_the_manifest_itself_is_judged() -> None:
+    said(VALID.replace('"cpu/relu.cpp"', '"cpu/gone.cpp"'))
+    assert check_manifest(Path(), files=False) == []
+    with pytest.raises(ManifestError, match="does not exist"):
+        require(check_manifest(Path()))
+
+
+@pytest.mark.parametrize("repo_id", ["org/name_", "org/a..b", "org.-/name", "a/b/c", "name", "-org/name"])
+def test_a_repository_that_the_loader_would_refuse_is_refused(repo_id: str) -> None:
+    (found,) = said(VALID.replace("[torch]", f'[general.hub]\nrepo-id = "{repo_id}"\n\n[torch]'))
+    assert "is not a repository id; an id is `org/name`" in found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -82,7 +83,6 @@ def test_archs_of_the_command_line_replace_those_of_the_manifest() -> None:
     [
         ('backends = ["cpu", "cuda"]', 'backends = ["cpu", "cuda", "rocm"]', LOCKS, "rocm", "not built yet"),
         ('cuda = "2.12"', "", LOCKS, "cuda", "full torch ABI is not built yet"),
-        ('cuda = "2.12"', 'cuda = "2.99"', LOCKS, "cuda", "no locked torch release is 2.99 or newer"),
         (
             "[torch]",
             '[general.cuda]\nminver = "13.1"\n\n[torch]',
@@ -97,7 +97,6 @@ def test_archs_of_the_command_line_replace_those_of_the_manifest() -> None:
             CUDA,
             "13.0 is newer than maxver 12.9",
         ),
-        ('["9.0a", "8.0+PTX"]', '["10.3a"]', LOCKS, CUDA, "`relu_cuda` would have no device code"),
         ('["9.0a", "8.0+PTX"]', '["8.0", "11.8"]', LOCKS, f"{CUDA} relu_cuda", "`11.8` gives no code"),
         (
             'backend = "cuda"\ndepends = ["torch"]',
@@ -117,6 +116,23 @@ def test_what_is_not_built_is_named_with_the_reason(
         text += '\n[kernel.r]\nbackend = "rocm"\ndepends = ["torch"]\nsrc = ["r.hip"]\n'
     found = [item for item in plan(text, locks).skipped if item.subject == subject]
     assert [item.reason for item in found if reason in item.reason], plan(text, locks).skipped
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        (
+            '["9.0a", "8.0+PTX"]',
+            '["10.3a", "11.8"]',
+            "`10.3a`, `11.8` gives no code, so `relu_cuda` would have none (supp",
+        ),
+        ('cuda = "2.12"', 'cuda = "2.99"', "no torch release from 2.99 on is locked (newest: 2.15.0)"),
+        ('cuda = "2.12"', 'cuda = "2.4"', "torch 2.4 has no stable ABI; the first is that of 2.9"),
+    ],
+)
+def test_a_backend_that_the_manifest_makes_impossible_is_an_error(old: str, new: str, words: str) -> None:
+    with pytest.raises(PlanError, match=re.escape(words)):
+        plan(MANIFEST.replace(old, new))
 
 
 def test_a_pattern_selects_variants_and_one_that_matches_none_is_an_error() -> None:
@@ -171,3 +187,10 @@ def test_an_action_is_told_by_its_inputs_and_not_by_where_they_lie_or_what_they_
 
     assert action("/a") == action("/b")
     assert action("/a") != action("/a", digest="2")
+
+
+def test_only_torch_kernels_are_lowered() -> None:
+    (planned, _) = plan().variants
+    noarch = manifest(MANIFEST.replace("[torch]", "[torch-noarch]", 1).split("src =", 1)[0])
+    with pytest.raises(PlanError, match=r"only kernels with a `\[torch\]` table"):
+        compile_spec(noarch, planned, MATRIX.backends["cpu"], "_x")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -67,7 +68,7 @@ def check_registry(registry: Path) -> None:
         revision = ref.parents[1] / "revisions" / ref.read_text().strip()
         index = read_revision(revision)
         assert index is not None
-        check_revision(revision, index)
+        check_revision(revision, index, hint="")
 
 
 def test_a_published_revision_is_read_back_by_version_and_by_commit(tmp_path: Path) -> None:
@@ -125,7 +126,7 @@ def test_a_missing_file_nothing_built_and_a_bad_name_are_said(tmp_path: Path) ->
     (dist / "wheels" / "toy-1+cpu.whl").unlink()
     with pytest.raises(PublishError, match="got no file"):
         publish(dist, tmp_path / "registry", REPO)
-    with pytest.raises(PublishError, match=r"holds no `kernel\.json`"):
+    with pytest.raises(PublishError, match="holds nothing that was built"):
         publish(tmp_path / "empty", tmp_path / "registry", REPO)
     with pytest.raises(UsageError, match="not a repository id"):
         publish(make_dist(tmp_path / "ok", "cpu"), tmp_path / "registry", "../../etc")
@@ -138,6 +139,30 @@ def test_dirty_sources_are_published_only_when_told(tmp_path: Path) -> None:
     assert publish(dist, tmp_path / "registry", REPO, allow_dirty=True).changed
 
 
+@pytest.mark.parametrize("victim", ["wheels/toy-1+cpu.whl", "README.md", "build"])
+def test_publishing_again_repairs_a_damaged_revision(tmp_path: Path, victim: str) -> None:
+    registry = tmp_path / "registry"
+    dist = make_dist(tmp_path / "dist", "cpu")
+    first = publish(dist, registry, REPO)
+    damaged = registry / REPO / "revisions" / first.commit / victim
+    if damaged.is_dir():
+        shutil.rmtree(damaged)
+    else:
+        damaged.write_bytes(b"rot")
+    again = publish(dist, registry, REPO)
+    check_registry(registry)
+    assert (again.commit, again.changed) == (first.commit, victim != "README.md")
+
+
+def test_rot_in_the_revision_before_is_not_carried_on(tmp_path: Path) -> None:
+    registry = tmp_path / "registry"
+    first = publish(make_dist(tmp_path / "one", "cpu"), registry, REPO)
+    (registry / REPO / "revisions" / first.commit / "wheels" / "toy-1+cpu.whl").write_bytes(b"rot")
+    with pytest.raises(PublishError, match=r"toy-1\+cpu\.whl"):
+        publish(make_dist(tmp_path / "two", "metal"), registry, REPO)
+    assert connect(registry).versions(REPO) == {1: first.commit}
+
+
 def test_an_interrupted_publication_leaves_the_revision_before_and_can_be_repeated(tmp_path: Path) -> None:
     registry = tmp_path / "registry"
     before = publish(make_dist(tmp_path / "one", "cpu"), registry, REPO)
@@ -147,6 +172,7 @@ def test_an_interrupted_publication_leaves_the_revision_before_and_can_be_repeat
         f" publish(Path({str(dist)!r}), Path({str(registry)!r}), {REPO!r})"
     )
     source = random.Random(7)
+    caught = 0
     for _ in range(12):
         with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as process:
             assert process.stdout is not None
@@ -154,7 +180,9 @@ def test_an_interrupted_publication_leaves_the_revision_before_and_can_be_repeat
             time.sleep(source.uniform(0, 0.04))
             process.send_signal(signal.SIGKILL)
         check_registry(registry)
+        caught += bool(list(registry.glob("demo/toy/.incoming*")))
         assert connect(registry).read_index(REPO, before.commit)[0] == before.commit
+    assert caught, "no kill fell into a copy"
     done = publish(dist, registry, REPO)
     assert connect(registry).versions(REPO) == {1: done.commit}
     assert not list(registry.glob("demo/toy/.incoming*"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import re
@@ -24,7 +25,7 @@ import kernelworks_build
 from kernelworks.errors import UsageError
 from kernelworks_build.action import Action, ActionResult, Executor, Limits, Mount, Tree
 from kernelworks_build.errors import SandboxError
-from kernelworks_build.sandbox import EXECUTORS, executor
+from kernelworks_build.sandbox import EXECUTORS, executor, layout
 from kernelworks_build.sandbox.bwrap import Bwrap
 from kernelworks_build.sandbox.none import Unisolated
 
@@ -374,7 +375,8 @@ SCRIPT = "id -u; touch x && ls; ls /home 2>/dev/null; exit 5"
 @pytest.mark.usefixtures("bwrap")
 def test_it_runs_inside_another_sandbox(ground: Path, build_dir: Path) -> None:
     outer = [*NESTED, "--proc", "/proc", "--"]
-    script = f"cat /proc/2/environ 2>/dev/null && echo the outer builder can be read; {SCRIPT}"
+    reach = "cat /proc/2/environ 2>/dev/null || ls -d /proc/[0-9]*/root/home /proc/[0-9]*/cwd/home 2>/dev/null"
+    script = f"{reach} && echo the outer builder can be reached; {SCRIPT}"
 
     assert answer([*outer, *elsewhere(ground, build_dir, script)]) == [5, False, "1000\nx\n"]
     hog = f"{{ head -c {200 * MIB} /dev/zero; sleep 60; }} | tail"
@@ -477,6 +479,27 @@ def test_none_leaves_the_trees_as_they_were_and_nothing_beside_the_build(
     assert precious.stat().st_uid == os.geteuid()
     assert sorted(path.name for path in build_dir.parent.iterdir()) == ["build", "log"]
     assert (ground / "usr/bin/sh").stat().st_nlink == 1
+
+
+@pytest.mark.parametrize(("owner", "mode"), [(layout.UID, 0o444), (ORDINARY_USER, 0o666), (0, 0o664)])
+def test_none_lets_no_action_write_a_tree_that_its_user_owns_or_may_write(
+    ground: Path, build_dir: Path, owner: int, mode: int
+) -> None:
+    none = usable(Unisolated())
+    source = build_dir.parent / "kernel"
+    source.mkdir()
+    (source / "kernel.cpp").write_text("of the host\n")
+    os.chown(source / "kernel.cpp", owner, layout.GID)
+    (source / "kernel.cpp").chmod(mode)
+    before = (source / "kernel.cpp").stat()
+    mounts = (Mount("/src", Tree("s", source)), Mount("/usr", Tree("u", ground / "usr")))
+    script = "chmod u+w /src/kernel.cpp; echo of the action > /src/kernel.cpp"
+
+    run(none, dataclasses.replace(action(ground, script), mounts=mounts), build_dir)
+
+    after = (source / "kernel.cpp").stat()
+    assert (source / "kernel.cpp").read_text() == "of the host\n"
+    assert (after.st_uid, after.st_mode) == (before.st_uid, before.st_mode)
 
 
 def test_none_copies_where_it_cannot_link(ground: Path) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import shutil
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
 from kernelworks_build.errors import ToolchainError
-from kernelworks_build.toolchain import origins
+from kernelworks_build.toolchain import origins, pin
 from kernelworks_build.toolchain.origins import Origins
 
 
@@ -21,6 +23,8 @@ def _no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
         "PIP_INDEX_URL",
         "PIP_FIND_LINKS",
         "PIP_CERT",
+        "PIP_EXTRA_INDEX_URL",
+        "PIP_PROXY",
     ):
         monkeypatch.delenv(name, raising=False)
 
@@ -85,6 +89,43 @@ def test_an_interpreter_without_pip_is_told_what_to_do(monkeypatch: pytest.Monke
 
     monkeypatch.setenv("KERNELWORKS_PYPI_INDEX", "file:///a")
     assert Origins().python.indexes == ("file:///a",)
+
+
+def test_without_pip_its_variables_still_say_where_wheels_come_from(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(sys, "executable", str(program(tmp_path, "python", "exit 1")))
+    monkeypatch.setenv("PIP_INDEX_URL", "http://one.invalid")
+    monkeypatch.setenv("PIP_EXTRA_INDEX_URL", "file:///two file:///three")
+    monkeypatch.setenv("PIP_FIND_LINKS", "/wheels")
+
+    assert Origins().python.indexes == ("http://one.invalid", "file:///two", "file:///three")
+    assert Origins().python.links == ("/wheels",)
+
+
+def test_requests_go_through_pips_proxy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    asked = []
+
+    class Proxy(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_error(404)
+
+        def log_message(self, *_: object) -> None:
+            """Says nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Proxy) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        pip_settings(monkeypatch, tmp_path, f"[global]\nproxy = http://127.0.0.1:{server.server_port}\n")
+        monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")  # the environment's stands behind
+        monkeypatch.setenv("KERNELWORKS_PYPI_INDEX", "http://index.invalid/simple")
+        with pytest.raises(ToolchainError, match="404"):
+            pin.wheel("ninja", "==1.*", Origins())
+        server.shutdown()
+        thread.join()
+
+    assert asked == ["http://index.invalid/simple/ninja/"]
 
 
 def test_the_default_index_is_the_one_that_pip_itself_knows() -> None:

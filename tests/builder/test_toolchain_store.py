@@ -142,14 +142,30 @@ def test_a_tree_of_another_digest_than_expected_is_refused_and_leaves_nothing(st
     assert [path.name for path in store.root.iterdir() if path.is_dir()] == []
 
 
-def test_a_changed_byte_in_a_sealed_tree_is_found_by_verify(store: TreeStore) -> None:
+@pytest.mark.parametrize("change", ["flip", "remove", "add"])
+def test_a_tree_that_has_changed_is_not_given_and_is_made_anew(store: TreeStore, change: str) -> None:
     tree = store.add(build)
-    store.verify(tree.digest)
-    (tree.path / "share/notes").chmod(0o644)
-    (tree.path / "share/notes").write_bytes(b"texs")
+    assert store.get(tree.digest) == tree
+    victim = next(path for path in tree.path.rglob("*") if path.is_file() and not path.is_symlink())
+    victim.parent.chmod(0o755)
+    if change == "flip":
+        times = victim.stat()
+        victim.chmod(0o644)
+        victim.write_bytes(bytes([victim.read_bytes()[0] ^ 1]) + victim.read_bytes()[1:])
+        os.utime(victim, ns=(times.st_atime_ns, times.st_mtime_ns))  # whoever did it even set the time back
+    elif change == "remove":
+        victim.unlink()
+    else:
+        (victim.parent / "more").touch()
+    assert store.get(tree.digest) is None
+    assert store.add(build) == tree
+    assert store.get(tree.digest) == tree
 
-    with pytest.raises(ToolchainError, match="has changed"):
-        store.verify(tree.digest)
+
+def test_a_tree_that_was_only_touched_is_read_again_and_kept(store: TreeStore) -> None:
+    tree = store.add(build)
+    os.utime(next(path for path in tree.path.rglob("*") if path.is_file()))
+    assert store.get(tree.digest) == tree
 
 
 BUILDER = """

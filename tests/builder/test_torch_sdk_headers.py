@@ -13,19 +13,20 @@ from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
 from kernelworks.model.digest import hash_bytes
 from kernelworks_build.action import Action, ActionResult, Tree
 from kernelworks_build.errors import ToolchainError
-from kernelworks_build.progress import SilentProgress
+from kernelworks_build.progress import Progress, SilentProgress
 from kernelworks_build.toolchain.fetch import Fetcher
-from kernelworks_build.toolchain.lock import Artifact, Lock
+from kernelworks_build.toolchain.lock import Artifact, Lock, symbol_list_name
 from kernelworks_build.toolchain.origins import Origins
 from kernelworks_build.toolchain.store import TreeStore
 from kernelworks_build.toolchain.torch_sdk import LIBRARIES, build_torch, lock_torch, symbols
-from kernelworks_build.toolchain.tree import digest_of
+from kernelworks_build.toolchain.tree import FileEntry, digest_of, write
 
 NAME = "torch-9.9.9-cp312-cp312-manylinux_2_28_x86_64.whl"
 HEADERS = {
@@ -56,7 +57,12 @@ def wheel_of(headers: dict[str, bytes]) -> bytes:
 WHEEL = wheel_of(HEADERS)
 
 
-def lock_for(wheel: bytes, digest: str = "0" * 64) -> Lock:
+def lock_for(wheel: bytes, headers: dict[str, bytes] = HEADERS) -> Lock:
+    """The lock of a wheel with these headers."""
+    with TemporaryDirectory() as folder:
+        entries = (FileEntry(name.removeprefix("torch/"), False, data) for name, data in headers.items())
+        write(Path(folder), entries, NAME)
+        digest = digest_of(Path(folder))
     artifact = Artifact("torch", "9.9.9", "wheel", NAME, len(wheel), hash_bytes(wheel))
     return Lock("torch-9.9.9", "torch", digest, (artifact,))
 
@@ -152,8 +158,24 @@ class NoCompiler:
 HOST = Tree("0" * 64, Path("/nonexistent"))
 
 
-def materialise(lock: Lock, origins: Origins, folder: Path, expected: str | None = None) -> Tree:
-    fetcher = Fetcher(folder, origins, SilentProgress())
+class Notes(SilentProgress):
+    """A listener that keeps what stays on the screen."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.said.append(text)
+
+
+def materialise(
+    lock: Lock,
+    origins: Origins,
+    folder: Path,
+    expected: str | None = None,
+    progress: Progress = SilentProgress(),  # noqa: B008  # it has no state
+) -> Tree:
+    fetcher = Fetcher(folder, origins, progress)
     return TreeStore(folder / "trees").add(
         lambda into: build_torch(into, lock, fetcher=fetcher, host=HOST, executor=NoCompiler()), expected
     )
@@ -179,9 +201,13 @@ def test_only_the_directory_and_the_headers_of_the_wheel_are_fetched(index: Inde
 
 def test_a_server_without_ranges_gives_the_whole_wheel(index: Index, tmp_path: Path) -> None:
     index.ranges = False
-    tree = materialise(lock_for(WHEEL), index.origins, tmp_path)
+    notes = Notes()
+    tree = materialise(lock_for(WHEEL), index.origins, tmp_path, progress=notes)
     assert headers_in(tree) == HEADERS
     assert artifacts_in(tmp_path) == {hash_bytes(WHEEL)}
+    (said,) = notes.said
+    assert f"`{index.url}/files/{NAME}` gives no ranges (its server ignores ranges)" in said
+    assert "fetching all 4 MB" in said
 
 
 def test_a_wheel_in_a_local_folder_needs_no_network(tmp_path: Path) -> None:
@@ -200,7 +226,7 @@ def test_a_connection_that_is_cut_is_tried_again(index: Index, tmp_path: Path) -
 def test_headers_larger_than_one_request_arrive_in_order(index: Index, tmp_path: Path) -> None:
     large = {f"torch/include/{number}.h": noise(3 << 20, number) for number in range(4)}
     index.wheel = wheel_of(large)
-    assert headers_in(materialise(lock_for(index.wheel), index.origins, tmp_path)) == large
+    assert headers_in(materialise(lock_for(index.wheel, large), index.origins, tmp_path)) == large
     assert max(size for _, size in index.sent) == 4 << 20
 
 
@@ -208,13 +234,13 @@ def test_another_header_than_the_locked_one_is_refused_with_the_digest_expected_
     index: Index, tmp_path: Path
 ) -> None:
     lock = lock_for(WHEEL)
-    expected = materialise(lock, index.origins, tmp_path / "honest").digest
     index.wheel = wheel_of(HEADERS | {"torch/include/ATen/ops/op_7.h": b"#pragma twice" + b"H" * 999})
-    with pytest.raises(ToolchainError) as caught:
-        materialise(lock, index.origins, tmp_path / "hostile", expected)
-    assert caught.value.context["expected"] == expected
-    assert caught.value.context["got"] not in {None, expected}
-    assert TreeStore(tmp_path / "hostile" / "trees").get(expected) is None
+    with pytest.raises(ToolchainError, match=f"serves as `{NAME}` is not what was locked") as caught:
+        materialise(lock, index.origins, tmp_path, lock.digest)
+    assert caught.value.context["expected"] == lock.digest
+    assert caught.value.context["got"] not in {None, lock.digest}
+    assert f"{index.url}/files/{NAME}" in caught.value.message
+    assert TreeStore(tmp_path / "trees").get(lock.digest) is None
 
 
 def test_a_byte_that_changed_on_the_way_is_an_error_that_names_the_file(index: Index, tmp_path: Path) -> None:
@@ -244,8 +270,9 @@ def test_a_lock_holds_the_digest_that_a_range_fetch_gives_and_lists_what_the_lib
 ) -> None:
     fetcher, store = Fetcher(tmp_path, index.origins, SilentProgress()), TreeStore(tmp_path / "trees")
     lock = lock_torch("9.9.9", tmp_path, store=store, fetcher=fetcher, host=HOST, executor=NoCompiler())
-    assert lock == lock_for(WHEEL, materialise(lock, index.origins, tmp_path / "other").digest)
+    assert lock == lock_for(WHEEL)
+    assert materialise(lock, index.origins, tmp_path / "other").digest == lock.digest
     assert Lock.parse((tmp_path / "torch-9.9.9.toml").read_text(), "the lock") == lock
-    assert "PyInit__ctypes" in symbols("9.9.9", (tmp_path,))
-    assert "PyModule_Create2" not in symbols("9.9.9", (tmp_path,))
+    assert "PyInit__ctypes" in symbols(tmp_path / symbol_list_name("9.9.9"))
+    assert "PyModule_Create2" not in symbols(tmp_path / symbol_list_name("9.9.9"))
     assert digest_of(store.root / lock.digest) == lock.digest

@@ -22,7 +22,8 @@ from kernelworks_build.toolchain.store import TreeStore
 from kernelworks_build.toolchain.sysroot import CXX, LINK_FLAGS, ROOT, SYSTEM_LIBRARIES
 from kernelworks_build.toolchain.torch_sdk import LIBRARIES, symbols
 
-RELEASES = sorted(lock.artifacts[0].version for lock in LockSet.load().locks.values() if lock.recipe == "torch")
+LOCKS = LockSet.load()
+RELEASES = sorted(lock.artifacts[0].version for lock in LOCKS.locks.values() if lock.recipe == "torch")
 STABLE_ABI = {"aoti_torch_call_dispatcher", "torch_call_dispatcher", "torch_library_impl"}
 
 CHECKED = """
@@ -39,23 +40,23 @@ def test_every_locked_release_has_a_list_and_every_list_a_lock() -> None:
 @pytest.mark.parametrize("release", RELEASES)
 def test_a_list_is_in_its_canonical_form(release: str) -> None:
     lines = lzma.decompress((SHIPPED / f"torch-{release}.symbols.xz").read_bytes()).decode().splitlines()
-    assert lines == sorted(symbols(release))
+    assert lines == sorted(symbols(LOCKS.symbol_list(release)))
 
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_every_release_exports_the_stable_abi(release: str) -> None:
-    assert symbols(release) >= STABLE_ABI
+    assert symbols(LOCKS.symbol_list(release)) >= STABLE_ABI
 
 
 def test_lists_tell_releases_apart() -> None:
-    first, last = symbols(RELEASES[0]), symbols(RELEASES[-1])
+    first, last = symbols(LOCKS.symbol_list(RELEASES[0])), symbols(LOCKS.symbol_list(RELEASES[-1]))
     assert first - last
     assert last - first
 
 
 def test_a_release_without_a_list_is_an_error_with_the_known_ones_and_the_command_that_makes_one() -> None:
     with pytest.raises(ToolchainError, match=r"no symbol list of torch `1\.0\.0`") as caught:
-        symbols("1.0.0")
+        symbols(LOCKS.symbol_list("1.0.0"))
     assert caught.value.context["known"] == RELEASES
     assert caught.value.hint == "`kernel-build lock --torch 1.0.0` writes it"
 
@@ -98,4 +99,4 @@ def test_a_library_is_linked_to_stubs_by_soname_and_needs_only_what_the_release_
     assert {f"lib{name}.so" for name in LIBRARIES} <= set(facts.needed)
     unversioned = {one.name for one in facts.undefined if one.version is None} - Policy.load().unversioned
     assert unversioned
-    assert unversioned <= symbols(release)
+    assert unversioned <= symbols(LOCKS.symbol_list(release))

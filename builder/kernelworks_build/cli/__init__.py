@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import re
 import sys
+from collections.abc import Sequence
 from importlib import import_module
-from typing import Any
+from typing import Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from kernelworks.errors import KernelworksError
-from kernelworks_build.cli.console import print_error
+from kernelworks.errors import HostError, KernelworksError, UsageError
+from kernelworks_build.cli.console import note, print_error
 
 __all__ = ["COMMANDS", "app", "main"]
 
 COMMANDS = ("init", "check", "plan", "build", "audit", "test", "publish", "lock")
+
+_INTERRUPTED = 130  # as shells count SIGINT
+_CommandLineError: Any = typer.BadParameter.__base__  # typer brings its own click, or takes the installed one
+_REMEDIES = {
+    errno.EACCES: "give yourself the right to write there, or name another folder",
+    errno.EDQUOT: "free space there, or name another folder",
+    errno.ENOSPC: "free space where the cache, the output and TMPDIR lie, or name other folders",
+    errno.EROFS: "name a folder that can be written",
+}
 
 
 class _Commands(TyperGroup):
@@ -31,6 +44,13 @@ class _Commands(TyperGroup):
         single.command(cmd_name)(import_module(f"{__name__}.{cmd_name}").command)
         return get_command(single)
 
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            note("interrupted")
+            sys.exit(_INTERRUPTED)
+
 
 app = typer.Typer(cls=_Commands, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
@@ -41,9 +61,34 @@ def _root() -> None:
 
 
 def main() -> None:
-    """Run the program and exit: 0, 2 for a wrong command line, or the code of the error's family."""
+    """Run the program and exit: 0, the code of the error's family (2: a wrong command line), 130 after an interrupt."""
+    as_json = _wants_json(sys.argv[1:])
     try:
-        app()
+        sys.exit(app(standalone_mode=not as_json))  # typer shows a wrong command line itself, but not as JSON
     except KernelworksError as error:
-        print_error(error, as_json="--json" in sys.argv)
-        sys.exit(error.exit_code)
+        _fail(error, as_json=as_json)
+    except _CommandLineError as error:
+        _fail(UsageError(error.format_message(), hint=f"see `{error.ctx.command_path} --help`"), as_json=as_json)
+    except OSError as error:
+        _fail(_host_error(error), as_json=as_json)
+
+
+def _wants_json(arguments: Sequence[str]) -> bool:
+    return bool(re.search(r"\0(--json|--format[=\0]json)\0", "\0".join(["", *arguments, ""])))
+
+
+def _host_error(error: OSError) -> HostError:
+    """What the system refused, where nobody on the way knew better."""
+    reason = os.strerror(error.errno).lower() if error.errno else str(error)
+    paths = [str(path) for path in (error.filename, error.filename2) if path is not None]
+    return HostError(
+        f"{' -> '.join(f'`{path}`' for path in paths)}: {reason}" if paths else reason,
+        hint=_REMEDIES.get(error.errno or 0, "name another file or folder, or put right what is there"),
+        path=paths[0] if paths else None,
+        reason=reason,
+    )
+
+
+def _fail(error: KernelworksError, *, as_json: bool) -> NoReturn:
+    print_error(error, as_json=as_json)
+    sys.exit(error.exit_code)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated
@@ -24,11 +23,11 @@ def command(
     as_json: JsonOption = False,
 ) -> None:
     """Audit wheels; the exit code says whether every rule passed."""
-    reports = {}
+    reports, locks = {}, open_locks(Path())
     for wheel in wheels:
         with TemporaryDirectory(prefix="kernelworks-") as temporary:
             claims, package = unpack_wheel(wheel, Path(temporary))
-            reports[wheel] = audit(claims, package, partial(symbols, folders=open_locks(Path()).folders))
+            reports[wheel] = audit(claims, package, lambda release: symbols(locks.symbol_list(release)))
     if as_json:
         print_json({"wheels": [{"wheel": str(wheel), **report.to_json()} for wheel, report in reports.items()]})
     else:

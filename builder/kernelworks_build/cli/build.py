@@ -18,7 +18,7 @@ from kernelworks_build.cli.console import (
     print_json,
     print_table,
 )
-from kernelworks_build.cli.project import ArchOption, VariantOption, open_plan
+from kernelworks_build.cli.project import DIST, ArchOption, VariantOption, open_plan
 from kernelworks_build.job import Project, Workplace
 from kernelworks_build.sandbox import executor
 
@@ -27,7 +27,7 @@ def command(
     project: ProjectArgument = Path(),
     *,
     variant: VariantOption = None,
-    out: Annotated[Path | None, typer.Option("--out", help="Where the result goes [default: PROJECT/dist].")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Where the result goes; without it, PROJECT/dist.")] = None,
     jobs: Annotated[
         int | None, typer.Option("--jobs", min=1, help="Translation units at once; memory may lower it.")
     ] = None,
@@ -39,13 +39,13 @@ def command(
 ) -> None:
     """Build every variant of the plan; what is built already is not built again."""
     project = project.absolute()
-    out = (out or project / "dist").absolute()
+    out = (out or project / DIST).absolute()
     manifest, plan, locks = open_plan(project, variant, arch)
     with live_progress() as progress:
         for item in plan.skipped:
             progress.note(f"not built: {item.subject}: {item.reason}")
         workplace = Workplace(cache_root(), locks, executor(sandbox), progress, out / "logs", jobs)
-        source = Project.read(project, manifest)
+        source = Project.read(project, manifest, workplace.store)
         built = [build(source, planned, workplace) for planned in plan.variants]
         write_dist(source, built, out)
     if as_json:
@@ -53,7 +53,7 @@ def command(
     else:
         print_table(
             f"built in {out}",
-            ("variant", "archs", "size", "sha256", "CPU", "audit", "libc floor"),
+            ("variant", "archs", "size", "sha256", "CPU seconds", "audit", "libc floor"),
             (_row(item) for item in built),
         )
 
@@ -65,10 +65,16 @@ def _row(item: Built) -> tuple[str, ...]:
         " ".join(variant.backend.archs.spelled()) or "-",
         megabytes(variant.wheel.size),
         variant.wheel.sha256[:16],
-        f"{item.cpu_seconds:.1f} s" + (" (cached)" if item.cached else ""),
-        "pass" if item.audit["ok"] else "fail",
-        f"glibc {format_version(variant.platform.glibc)}" if variant.platform.glibc else "-",
+        f"{item.cpu_seconds:.1f}" + (", cached" if item.cached else ""),
+        "pass" if variant.hermetic else "pass, not hermetic",
+        _libc(item),
     )
+
+
+def _libc(item: Built) -> str:
+    """What the wheel claims, and what the audit found that it needs."""
+    claimed = item.variant.platform.glibc
+    return f"glibc {format_version(claimed)} (needs {item.audit['glibc'] or 'none'})" if claimed else "-"
 
 
 def _document(item: Built) -> dict[str, object]:
@@ -76,7 +82,7 @@ def _document(item: Built) -> dict[str, object]:
         "name": item.variant.name,
         "wheel": item.variant.wheel.to_json(),
         "archs": item.variant.backend.archs.to_json(),
-        "glibc": item.variant.platform.to_json()["glibc"],
+        "glibc": {"claimed": item.variant.platform.to_json()["glibc"], "needed": item.audit["glibc"]},
         "cached": item.cached,
         "cpu-seconds": item.cpu_seconds,
         "max-rss-bytes": item.max_rss_bytes,

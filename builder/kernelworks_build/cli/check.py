@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from kernelworks_build.cli.console import JsonOption, ProjectArgument, note, print_json
-from kernelworks_build.manifest import MANIFEST, check_manifest, read_manifest
+from kernelworks_build.manifest import MANIFEST, check_manifest, require
 
 
-def command(project: ProjectArgument = Path(), *, as_json: JsonOption = False) -> None:
+def command(
+    project: ProjectArgument = Path(),
+    *,
+    manifest_only: Annotated[
+        bool, typer.Option("--manifest-only", help="Do not look at the files that it names.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
     """Check build.toml and the files it names; print every fault as file:line:column."""
-    diagnostics = check_manifest(project)
-    if not as_json:
-        for diagnostic in diagnostics:
-            if diagnostic.severity == "warning":
-                note(f"warning: {diagnostic}")
-    if any(diagnostic.severity == "error" for diagnostic in diagnostics):
-        read_manifest(project)  # raises, with all of them
+    diagnostics = check_manifest(project, files=not manifest_only)
+    require(diagnostics)
     if as_json:
         print_json({"diagnostics": [diagnostic.to_json() for diagnostic in diagnostics]})
-    else:
-        note(f"{project / MANIFEST}: no fault found")
+        return
+    for diagnostic in diagnostics:
+        note(str(diagnostic))
+    note(f"{project / MANIFEST}: no error found")

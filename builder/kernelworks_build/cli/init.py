@@ -15,7 +15,7 @@ def command(
     name: Annotated[str, typer.Argument(help="Kernel name (silu-and-mul), or org/name.", metavar="NAME")],
     *,
     template: Annotated[str, typer.Option("--template", help="Which starter kernel.")] = "stable_abi",
-    directory: Annotated[Path | None, typer.Option("--dir", help="Where to create it [default: ./NAME].")] = None,
+    directory: Annotated[Path | None, typer.Option("--dir", help="Where to create it; without it, ./NAME.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Create a kernel that builds, is tested and does something useful."""

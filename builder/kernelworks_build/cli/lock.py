@@ -34,7 +34,7 @@ def command(
     sysroot: Annotated[bool, typer.Option("--sysroot", help="The manylinux_2_28 sysroot.")] = False,
     python: Annotated[bool, typer.Option("--python", help="Python's headers.")] = False,
     tools: Annotated[bool, typer.Option("--tools", help="cmake and ninja.")] = False,
-    out: Annotated[Path | None, typer.Option("--out", help=f"Folder [default: PROJECT/{LOCKS}].")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help=f"Folder; without it, PROJECT/{LOCKS}.")] = None,
     sandbox: Annotated[str, typer.Option("--sandbox", help="bwrap, or none.")] = "bwrap",
     as_json: JsonOption = False,
 ) -> None:

@@ -7,13 +7,20 @@ from typing import Annotated
 
 import typer
 
-from kernelworks_build.errors import PlanError
+from kernelworks.settings import cache_root
+from kernelworks_build.errors import PlanError, PublishError
+from kernelworks_build.job import Project
 from kernelworks_build.manifest import Manifest, read_manifest
 from kernelworks_build.matrix import Matrix
 from kernelworks_build.plan import BuildPlan, make_plan
+from kernelworks_build.revision import read_revision
 from kernelworks_build.toolchain.lock import LockSet
+from kernelworks_build.toolchain.store import TreeStore
 
-__all__ = ["LOCKS", "ArchOption", "VariantOption", "open_locks", "open_plan"]
+__all__ = ["DIST", "LOCKS", "ArchOption", "VariantOption", "open_dist", "open_locks", "open_plan"]
+
+DIST = "dist"
+"""Folder beside build.toml with what was built."""
 
 LOCKS = "kernel-locks"
 """Folder beside build.toml with the project's own toolchain locks."""
@@ -26,6 +33,28 @@ ArchOption = Annotated[
     str | None,
     typer.Option("--arch", help="Capabilities to build for instead of the manifest's: 9.0,12.0.", metavar="LIST"),
 ]
+
+
+def open_dist(project: Path) -> tuple[Manifest, Path]:
+    """The manifest of `project`, and its `dist`, which was made from what the project holds now.
+
+    Raises:
+        ManifestError: build.toml is faulty.
+        PublishError: Nothing was built, or from other sources.
+    """
+    manifest, dist = read_manifest(project), project / DIST
+    index = read_revision(dist)
+    if index is None or not index.variants:
+        raise PublishError(f"`{dist}` holds nothing that was built", hint="run `kernel-build build` first", path=dist)
+    source = Project.read(project, manifest, TreeStore(cache_root() / "trees")).source
+    if index.source.digest != source.digest:
+        raise PublishError(
+            f"`{dist}` was built from other sources than `{project}` holds now",
+            hint="run `kernel-build build` again",
+            expected=source.digest,
+            got=index.source.digest,
+        )
+    return manifest, dist
 
 
 def open_locks(project: Path) -> LockSet:

@@ -11,18 +11,19 @@ from kernelworks import settings
 from kernelworks.errors import UsageError
 from kernelworks.transport.directory import folder_of
 from kernelworks_build.cli.console import JsonOption, note, print_json
-from kernelworks_build.publish import publish
+from kernelworks_build.cli.project import open_dist
+from kernelworks_build.manifest import MANIFEST
+from kernelworks_build.publish import Published, publish
 
 
 def command(
-    dist: Annotated[
-        Path, typer.Argument(help="What `build` made: its --out, or the project that holds `dist`.")
-    ] = Path(),
+    dist: Annotated[Path, typer.Argument(help="What `build` made: the project, or its --out.")] = Path(),
     *,
-    to: Annotated[str, typer.Option("--to", help="Where it is published: org/name.", metavar="ORG/NAME")],
+    to: Annotated[
+        str | None, typer.Option("--to", help="org/name; without it, `repo-id` of the manifest.", metavar="ORG/NAME")
+    ] = None,
     registry: Annotated[
-        str | None,
-        typer.Option("--registry", help="A folder [default: KERNELWORKS_REGISTRY].", metavar="FOLDER"),
+        str | None, typer.Option("--registry", help="A folder; without it, KERNELWORKS_REGISTRY.", metavar="FOLDER")
     ] = None,
     allow_dirty: Annotated[
         bool, typer.Option("--allow-dirty", help="Although sources differ from their commit.")
@@ -33,12 +34,33 @@ def command(
     target = registry or settings.registry()
     if target is None:
         raise UsageError("no registry is named", hint="pass `--registry FOLDER` or set KERNELWORKS_REGISTRY")
-    folder = dist / "dist" if (dist / "build.toml").is_file() else dist
-    done = publish(folder, folder_of(target), to, allow_dirty=allow_dirty)
+    named = None
+    if (dist / MANIFEST).is_file():
+        manifest, dist = open_dist(dist)
+        named = manifest.general.hub.repo_id
+    repo_id = to or named
+    if repo_id is None:
+        raise UsageError("no repository is named", hint="pass `--to ORG/NAME`, or set `repo-id` in `[general.hub]`")
+    if named not in (None, repo_id):
+        note(f"warning: {MANIFEST} names the repository `{named}`, and this goes to `{repo_id}`")
+    done = publish(dist, folder_of(target), repo_id, allow_dirty=allow_dirty)
     if as_json:
-        print_json({"repo": to, **vars(done)})
-        return
-    state = "published" if done.changed else "unchanged"
-    note(f"{to} v{done.version} {state}: {', '.join(done.variants)} (commit {done.commit[:16]})")
+        print_json({"repo": repo_id, **vars(done)})
+    else:
+        _say(repo_id, done)
+
+
+def _say(repo_id: str, done: Published) -> None:
+    if not done.changed:
+        state = "is there already"
+    elif done.before is None:
+        state = "published"
+    elif done.before == done.commit:
+        state = "repaired"
+    else:
+        state = f"moved from {done.before[:12]}"
+    note(f"{repo_id} v{done.version} {state}: {', '.join(done.variants)} (commit {done.commit[:12]})")
     if done.left_behind:
         note(f"made from other sources, and so only in the revision before: {', '.join(done.left_behind)}")
+    if done.not_hermetic:
+        note(f"warning: built without a sandbox, and recorded so: {', '.join(done.not_hermetic)}")

@@ -7,7 +7,7 @@ from kernelworks_build.manifest.diagnostics import Diagnostic
 from kernelworks_build.manifest.files import MANIFEST, source_files
 from kernelworks_build.manifest.grammar import Version
 from kernelworks_build.manifest.model import Manifest
-from kernelworks_build.manifest.read import check_manifest, parse_manifest, read_manifest
+from kernelworks_build.manifest.read import check_manifest, parse_manifest, read_manifest, require
 
 __all__ = [
     "MANIFEST",
@@ -18,5 +18,6 @@ __all__ = [
     "check_manifest",
     "parse_manifest",
     "read_manifest",
+    "require",
     "source_files",
 ]

@@ -16,7 +16,9 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, Strict
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
+from kernelworks.errors import UsageError
 from kernelworks.model.variant_name import Version2, known_backends
+from kernelworks.transport.repo_id import check_repo_id
 from kernelworks_build.capabilities import Capability
 from kernelworks_build.manifest.dependencies import cxx_dependencies
 from kernelworks_build.manifest.diagnostics import propose, show
@@ -206,10 +208,10 @@ def _git_url(text: str) -> str:
 
 
 def _repo_id(text: str) -> str:
-    part = r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,94}[A-Za-z0-9_])?"
-    if not re.fullmatch(f"{part}/{part}", text):
-        raise refuse(f"{show(text)} is not a repository", "write organisation and name: `org/name`")
-    return text
+    try:
+        return check_repo_id(text)
+    except UsageError as error:
+        raise refuse(f"{show(text)} is not a repository id", error.hint) from error
 
 
 def each_once(items: tuple[str, ...]) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from kernelworks_build.manifest.model import FRAMEWORKS, Manifest
 from kernelworks_build.manifest.rules import RULES
 from kernelworks_build.manifest.wording import faults_of
 
-__all__ = ["check_manifest", "parse_manifest", "read_manifest"]
+__all__ = ["check_manifest", "parse_manifest", "read_manifest", "require"]
 
 
 def read_manifest(project: Path) -> Manifest:
@@ -25,18 +26,25 @@ def read_manifest(project: Path) -> Manifest:
     Raises:
         ManifestError: The manifest or a file that it names is faulty; `context["diagnostics"]` holds all.
     """
-    manifest, diagnostics = _read(project)
+    manifest, diagnostics = _read(project, files=True)
     if manifest is None:
-        raise ManifestError(
-            "\n".join(str(diagnostic) for diagnostic in diagnostics),
-            diagnostics=[diagnostic.to_json() for diagnostic in diagnostics],
-        )
+        raise _error(diagnostics)
     return manifest
 
 
-def check_manifest(project: Path) -> list[Diagnostic]:
-    """Every error and warning of the manifest in the folder `project` and of the files it names, by place."""
-    return _read(project)[1]
+def check_manifest(project: Path, *, files: bool = True) -> list[Diagnostic]:
+    """Every error and warning of the manifest in `project`, and of the files it names if `files`, by place."""
+    return _read(project, files=files)[1]
+
+
+def require(diagnostics: Sequence[Diagnostic]) -> None:
+    """Return if none of `diagnostics` is an error.
+
+    Raises:
+        ManifestError: Tells all of them, warnings too.
+    """
+    if any(diagnostic.severity == "error" for diagnostic in diagnostics):
+        raise _error(diagnostics)
 
 
 def parse_manifest(data: bytes, file: str, project: Path | None = None) -> tuple[Manifest | None, list[Diagnostic]]:
@@ -58,13 +66,20 @@ def parse_manifest(data: bytes, file: str, project: Path | None = None) -> tuple
     return None if has_errors else manifest, diagnostics
 
 
-def _read(project: Path) -> tuple[Manifest | None, list[Diagnostic]]:
+def _error(diagnostics: Sequence[Diagnostic]) -> ManifestError:
+    return ManifestError(
+        "\n".join(str(diagnostic) for diagnostic in diagnostics),
+        diagnostics=[diagnostic.to_json() for diagnostic in diagnostics],
+    )
+
+
+def _read(project: Path, *, files: bool) -> tuple[Manifest | None, list[Diagnostic]]:
     path = project / MANIFEST
     try:
         data = path.read_bytes()
     except OSError as error:
         return None, [Diagnostic(str(path), 1, 1, "error", *_unreadable(project, path, error))]
-    return parse_manifest(data, str(path), project)
+    return parse_manifest(data, str(path), project if files else None)
 
 
 def _unreadable(project: Path, path: Path, error: OSError) -> tuple[str, str | None]:

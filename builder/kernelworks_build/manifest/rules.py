@@ -83,7 +83,7 @@ def noarch_keys_have_dashes(document: Document) -> Iterator[Fault]:
 
 
 def bounds_are_in_order(document: Document) -> Iterator[Fault]:
-    for path in (("torch",), ("general", "cuda")):
+    for path in (("torch",), *(("general", backend) for backend in known_backends())):
         minver, maxver = (_version(document.text(*path, key)) for key in ("minver", "maxver"))
         if minver and maxver and maxver < minver:
             yield Fault(
@@ -121,9 +121,11 @@ def flags_are_the_authors(document: Document) -> Iterator[Fault]:
     for table in document.unit_tables():
         for key in document.table(*table):
             for path, flag in document.texts(*table, key) if key.endswith("-flags") else ():
-                for row in _flags():
-                    if re.fullmatch(row["pattern"], flag):
-                        yield Fault(path, f"{show(flag)}: {row['what']}", row["hint"], "warning")
+                handed_on = re.fullmatch(_flags()["hands-on"], flag)
+                singles = [flag, *(re.split("[,\\s\"']+", handed_on[1]) if handed_on else ())]
+                for row in _flags()["flag"]:
+                    if any(re.fullmatch(row["pattern"], single) for single in singles):
+                        yield Fault(path, f"{show(flag)}: {row['what']}", row["hint"], row["severity"])
 
 
 RULES: tuple[Rule, ...] = (
@@ -154,6 +156,5 @@ def _version(text: str | None) -> Version | None:
 
 
 @cache
-def _flags() -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = read_toml(files("kernelworks_build.manifest") / "flags.toml")["flag"]
-    return rows
+def _flags() -> dict[str, Any]:
+    return read_toml(files("kernelworks_build.manifest") / "flags.toml")

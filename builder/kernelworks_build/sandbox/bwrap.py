@@ -23,7 +23,13 @@ _ISOLATION = (
     *("--uid", str(layout.UID), "--gid", str(layout.GID), "--hostname", layout.HOSTNAME),
 )
 _PROC = (("--proc", "/proc"), ("--ro-bind", "/proc", "/proc"))
-"""A fresh `/proc`; inside another sandbox the kernel refuses one, and the outer one must do."""
+"""A fresh `/proc`; inside another sandbox the kernel refuses one, and the outer one must do, read-only.
+
+Both are hermetic. The outer one adds the numbers and command lines of the outer processes to what a fresh one tells
+of the machine anyhow (`cpuinfo`, `uptime`): no input of a build, and nothing that it can reach. Environment, open
+files and root folder of a process are closed to a user namespace that is not its own (ptrace(2), access mode
+checking).
+"""
 
 _INSTALLERS = (
     ("apt-get", "apt-get install bubblewrap"),

@@ -41,6 +41,8 @@ _PROC_FILES = ("cpuinfo", "meminfo")
 _NOT_LINKABLE = {errno.EXDEV, errno.EMLINK, errno.EPERM, errno.EOPNOTSUPP}
 """Another file system, too many links, or a file system without hard links."""
 
+_OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
+
 
 class Unisolated:
     """The executor `none`."""
@@ -150,17 +152,23 @@ def _link_tree(source: Path, target: Path) -> None:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
                 _link_tree(source / entry.name, target / entry.name)
-            else:
-                _link(entry.path, target / entry.name)
+            elif not (_is_safe(entry.stat(follow_symlinks=False)) and _link(entry.path, target / entry.name)):
+                shutil.copy2(entry.path, target / entry.name, follow_symlinks=False)
 
 
-def _link(source: str, target: Path) -> None:
+def _is_safe(file: os.stat_result) -> bool:
+    """Whether the sandbox's user can neither write a link to `file` nor give itself the right to."""
+    return file.st_uid != layout.UID and not file.st_mode & _OTHERS_MAY_WRITE
+
+
+def _link(source: str, target: Path) -> bool:
     try:
         os.link(source, target, follow_symlinks=False)
     except OSError as error:
         if error.errno not in _NOT_LINKABLE:
             raise
-        shutil.copy2(source, target, follow_symlinks=False)
+        return False
+    return True
 
 
 def _make_device(path: Path, device: int) -> None:

@@ -101,20 +101,7 @@ def supervise(
             "verdict_fd": verdict.fileno(),
             "builder_pid": os.getpid(),
         }
-        with subprocess.Popen(
-            [sys.executable, "-I", "-S", _SUPERVISOR],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            pass_fds=(verdict.fileno(), *pass_fds),
-            start_new_session=True,  # the terminal's Ctrl-C reaches the builder alone
-        ) as supervisor:
-            try:
-                _give(order, cast("IO[bytes]", supervisor.stdin))
-                _pump(cast("io.BufferedReader", supervisor.stdout), log, on_line)
-            except BaseException:
-                supervisor.terminate()
-                raise
+        _carry_out(order, (verdict.fileno(), *pass_fds), log, on_line)
         verdict.seek(0)
         return _read(verdict.read())
 
@@ -133,6 +120,26 @@ def result(verdict: Verdict, executor: Executor, action: Action, build_dir: Path
         hermetic=executor.hermetic,
         missing_outputs=layout.missing_outputs(action, build_dir),
     )
+
+
+def _carry_out(
+    order: Mapping[str, object], pass_fds: Sequence[int], log: Path, on_line: Callable[[str], None] | None
+) -> None:
+    """Start a supervisor, give it `order`, and pass on what its command says until all of it has ended."""
+    with subprocess.Popen(
+        [sys.executable, "-I", "-S", _SUPERVISOR],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        pass_fds=pass_fds,
+        start_new_session=True,  # the terminal's Ctrl-C reaches the builder alone
+    ) as supervisor:
+        try:
+            _give(order, cast("IO[bytes]", supervisor.stdin))
+            _pump(cast("io.BufferedReader", supervisor.stdout), log, on_line)
+        except BaseException:
+            supervisor.terminate()
+            raise
 
 
 def _give(order: Mapping[str, object], stream: IO[bytes]) -> None:

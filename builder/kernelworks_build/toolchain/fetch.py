@@ -65,7 +65,7 @@ class Fetcher:
         stop = threading.Event()
         label = f"fetching {len(artifacts)} package{'s' if len(artifacts) > 1 else ''}"
         with (
-            Remote(self.origins.python.certificate) as remote,
+            Remote(self.origins.python.certificate, self.origins.python.proxy) as remote,
             self.progress.task(label, sum(artifact.size for artifact in artifacts), "B") as advance,
             ThreadPoolExecutor(self._jobs) as pool,
         ):

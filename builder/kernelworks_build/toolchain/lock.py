@@ -14,7 +14,7 @@ from kernelworks.model.digest import canonical_json, hash_bytes
 from kernelworks_build.errors import ToolchainError
 from kernelworks_build.toml import TOMLDecodeError, parse_toml
 
-__all__ = ["SHIPPED", "Artifact", "Lock", "LockSet"]
+__all__ = ["SHIPPED", "Artifact", "Lock", "LockSet", "symbol_list_name"]
 
 SHIPPED = Path(__file__).parent / "locks"
 """The folder of the locks that travel with the project."""
@@ -23,6 +23,11 @@ _SCHEMA = 1
 _KINDS = ("deb", "wheel")
 _ARTIFACT_KEYS = ("name", "version", "kind", "file", "path", "size", "sha256")
 _LOCK_KEYS = ("schema", "name", "recipe", "digest", "artifact")
+
+
+def symbol_list_name(release: str) -> str:
+    """File name, beside the lock, of the list of what torch `release` exports."""
+    return f"torch-{release}.symbols.xz"
 
 
 @dataclass(frozen=True, order=True)
@@ -163,6 +168,27 @@ class LockSet:
                 known=sorted(self.locks),
             )
         return self.locks[name]
+
+    def symbol_list(self, release: str) -> Path:
+        """The list of what torch `release` exports, beside its lock.
+
+        Raises:
+            ToolchainError: There is none.
+        """
+        name = symbol_list_name(release)
+        for folder in reversed(self.folders):
+            if (folder / name).is_file():
+                return folder / name
+        releases = (lock.artifacts[0].version for lock in self.locks.values() if lock.recipe == "torch")
+        known = sorted(
+            found for found in releases if any((at / symbol_list_name(found)).is_file() for at in self.folders)
+        )
+        raise ToolchainError(
+            f"there is no symbol list of torch `{release}` (known: {', '.join(known)})",
+            hint=f"`kernel-build lock --torch {release}` writes it",
+            release=release,
+            known=known,
+        )
 
     def digests(self, names: Iterable[str]) -> dict[str, str]:
         """Name -> SHA-256 of the lock's canonical text."""

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import ast
-import os
 import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
+from kernelworks import settings
 from kernelworks_build.errors import ToolchainError
 
 __all__ = ["Origins", "PythonOrigins"]
 
-_PIP_SETTING = re.compile(r"(global|download|:env:)\.([a-z-]+)=(.+)")
-_PIP_SECTIONS = ("global", "download", ":env:")  # the later one wins, as for `pip download`
+_PIP_SETTING = re.compile(r"(global|download)\.([a-z-]+)=(.+)")
+_PIP_SECTIONS = ("global", "download")  # the later one wins, as for `pip download`, and variables over both
 _DEBIAN_TEMPLATE = Path("/usr/share/python-apt/templates/Debian.info")
 
 
@@ -29,11 +29,13 @@ class PythonOrigins:
         indexes: Simple indexes, as URLs.
         links: Folders, or URLs of pages, that list wheels.
         certificate: Path of the CA bundle to trust, or None for the usual one.
+        proxy: URL of the proxy on the way to all others, or None for those of the environment.
     """
 
     indexes: tuple[str, ...]
     links: tuple[str, ...] = ()
     certificate: str | None = None
+    proxy: str | None = None
 
 
 class Origins:
@@ -58,9 +60,10 @@ class Origins:
         links: Iterable[str] = (),
         archives: Iterable[str] = (),
         certificate: str | None = None,
+        proxy: str | None = None,
     ) -> Origins:
         """Exactly these origins."""
-        python = PythonOrigins(tuple(indexes), tuple(links), certificate)
+        python = PythonOrigins(tuple(indexes), tuple(links), certificate, proxy)
         roots = tuple(archives)
         return cls(lambda: python, lambda: roots)
 
@@ -76,24 +79,24 @@ class Origins:
 
 
 def _python_origins() -> PythonOrigins:
-    """`KERNELWORKS_PYPI_INDEX`, else what this interpreter's pip uses; its CA bundle in both cases."""
-    settings = _pip_settings()
-    certificate = settings.get("cert")
-    if given := os.environ.get("KERNELWORKS_PYPI_INDEX"):
-        return PythonOrigins(tuple(given.split()), (), certificate)
-    links = tuple(settings.get("find-links", "").split())
-    if settings.get("no-index", "").lower() in {"1", "on", "true", "yes"}:
-        return PythonOrigins((), links, certificate)
-    first = settings.get("index-url") or _default_index()
-    return PythonOrigins((first, *settings.get("extra-index-url", "").split()), links, certificate)
+    """`KERNELWORKS_PYPI_INDEX`, else what this interpreter's pip uses; its CA bundle and proxy in both cases."""
+    options = _pip_options()
+    found = partial(PythonOrigins, certificate=options.get("cert"), proxy=options.get("proxy"))
+    if given := settings.package_indexes():
+        return found(given)
+    links = tuple(options.get("find-links", "").split())
+    if options.get("no-index", "").lower() in {"1", "on", "true", "yes"}:
+        return found((), links)
+    first = options.get("index-url") or _default_index()
+    return found((first, *options.get("extra-index-url", "").split()), links)
 
 
-def _pip_settings() -> dict[str, str]:
-    """The options of pip by name, merged as pip does; none where this interpreter has no pip."""
+def _pip_options() -> dict[str, str]:
+    """The options of pip by name, merged as pip does; those of its variables where this interpreter has no pip."""
     listing = _output(sys.executable, "-m", "pip", "config", "list") or ""
     found = [match.groups() for line in listing.splitlines() if (match := _PIP_SETTING.fullmatch(line))]
     found.sort(key=lambda setting: _PIP_SECTIONS.index(setting[0]))
-    return {key: str(ast.literal_eval(value)) for _, key, value in found}
+    return {key: str(ast.literal_eval(value)) for _, key, value in found} | settings.pip_options()
 
 
 def _default_index() -> str:
@@ -102,15 +105,15 @@ def _default_index() -> str:
         return url.strip()
     raise ToolchainError(
         f"no package index is configured: the interpreter `{sys.executable}` has no pip to ask for its own",
-        hint="install pip into it, or name a simple index in KERNELWORKS_PYPI_INDEX",
+        hint="install pip into it, or name a simple index in PIP_INDEX_URL or KERNELWORKS_PYPI_INDEX",
         interpreter=sys.executable,
     )
 
 
 def _archives() -> tuple[str, ...]:
     """`KERNELWORKS_DEB_MIRROR`, else apt's archives: Debian's, or those of a template, before all others."""
-    if given := os.environ.get("KERNELWORKS_DEB_MIRROR"):
-        return tuple(given.split())
+    if given := settings.debian_archives():
+        return given
     command = ("apt-get", "indextargets", "--format", "$(ORIGIN) $(REPO_URI)", "Created-By: Packages")
     rows = [line.rpartition(" ")[::2] for line in (_output(*command) or "").splitlines()]
     debian = [root for origin, uri in rows if origin == "Debian" for root in _mirrors(uri)]

@@ -106,7 +106,7 @@ def wheel(
         ToolchainError: No index has one, with the place and the reason of each.
     """
     looked = []
-    with Remote(origins.python.certificate) as remote:
+    with Remote(origins.python.certificate, origins.python.proxy) as remote:
         for index in origins.python.indexes:
             try:
                 listed = files_of(remote, index, project)

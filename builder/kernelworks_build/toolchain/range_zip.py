@@ -100,7 +100,7 @@ def read_members(remote: Remote, url: str, size: int, prefix: str, progress: Pro
     fetched before the first is yielded; in a wheel the files of a folder are neighbours.
 
     Raises:
-        RemoteError: The server ignores ranges or does not give them; nothing has been yielded.
+        RemoteError: The server ignores ranges or does not give them, perhaps after the first files were yielded.
         ToolchainError: What it gave is not the directory of a zip file, or not what that directory says.
     """
     try:

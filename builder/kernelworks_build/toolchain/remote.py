@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO
+from typing import Any, BinaryIO
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
@@ -60,14 +60,20 @@ class Body:
 
 
 class Remote:
-    """A reader of URLs with pooled connections; proxies are those of the environment.
+    """A reader of URLs with pooled connections.
 
     Args:
         certificate: CA bundle, or None for the usual one.
+        proxy: URL of the proxy, or None for those of the environment.
     """
 
-    def __init__(self, certificate: str | None = None) -> None:
-        self._verify: bool | str = certificate or True
+    def __init__(self, certificate: str | None = None, proxy: str | None = None) -> None:
+        self._how: dict[str, Any] = {
+            "proxies": {"http": proxy, "https": proxy} if proxy else None,  # of the request: a session's come last
+            "stream": True,
+            "timeout": _TIMEOUT,
+            "verify": certificate or True,
+        }
         self._session = requests.Session()
         self._session.headers["Accept-Encoding"] = "identity"
 
@@ -96,7 +102,7 @@ class Remote:
         if start or stop is not None:
             headers["Range"] = f"bytes={start}-{'' if stop is None else stop - 1}"
         try:
-            with self._session.get(url, headers=headers, stream=True, timeout=_TIMEOUT, verify=self._verify) as answer:
+            with self._session.get(url, headers=headers, **self._how) as answer:
                 yield _body(answer)
         except requests.RequestException as error:
             lasting = isinstance(error, requests.exceptions.InvalidURL | requests.exceptions.SSLError)

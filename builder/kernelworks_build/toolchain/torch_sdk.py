@@ -7,7 +7,6 @@ torch's exports have no versions and a link needs no more. The list of what is e
 from __future__ import annotations
 
 import lzma
-import re
 import shutil
 import struct
 import tempfile
@@ -24,12 +23,12 @@ from kernelworks_build.errors import ToolchainError
 from kernelworks_build.toolchain.bootstrap import run_in_host
 from kernelworks_build.toolchain.fetch import Fetcher
 from kernelworks_build.toolchain.locate import locate
-from kernelworks_build.toolchain.lock import SHIPPED, Artifact, Lock
+from kernelworks_build.toolchain.lock import Artifact, Lock, symbol_list_name
 from kernelworks_build.toolchain.pin import wheel as pin_wheel
 from kernelworks_build.toolchain.range_zip import read_members
-from kernelworks_build.toolchain.remote import Remote, RemoteError
+from kernelworks_build.toolchain.remote import Remote, RemoteError, shown
 from kernelworks_build.toolchain.store import TreeStore
-from kernelworks_build.toolchain.tree import FileEntry, write
+from kernelworks_build.toolchain.tree import FileEntry, digest_of, write
 
 __all__ = ["LIBRARIES", "build_torch", "exported", "lock_torch", "symbols"]
 
@@ -40,7 +39,6 @@ _PACKAGE = "torch/"
 _HEADERS = f"{_PACKAGE}include/"
 _WHEEL_SUFFIX = "-cp312-cp312-manylinux_2_28_x86_64.whl"  # headers are the same in the wheel of every Python
 
-_LIST_NAME = re.compile(r"torch-(.+)\.symbols\.xz")
 _SYMBOL = struct.Struct("<IBBHQQ")  # ELF64: name's offset, binding and type, visibility, section, value, size
 
 _MAKE_STUBS = """
@@ -52,39 +50,33 @@ done
 """
 
 
-def _list_name(release: str) -> str:
-    return f"torch-{release}.symbols.xz"
-
-
 @cache
-def symbols(release: str, folders: tuple[Path, ...] = (SHIPPED,)) -> frozenset[str]:
-    """Names that the libraries of torch `release` (`2.14.1`) export, mangled; the last of `folders` with a list counts.
-
-    Raises:
-        ToolchainError: There is no list of that release.
-    """
-    lists = {
-        match[1]: file for folder in folders for file in folder.iterdir() if (match := _LIST_NAME.fullmatch(file.name))
-    }
-    if release not in lists:
-        known = sorted(lists)
-        raise ToolchainError(
-            f"there is no symbol list of torch `{release}` (known: {', '.join(known)})",
-            hint=f"`kernel-build lock --torch {release}` writes it",
-            release=release,
-            known=known,
-        )
-    return frozenset(lzma.decompress(lists[release].read_bytes()).decode().splitlines())
+def symbols(path: Path) -> frozenset[str]:
+    """The mangled names in the list at `path`, one that `lock_torch` wrote."""
+    return frozenset(lzma.decompress(path.read_bytes()).decode().splitlines())
 
 
 def build_torch(into: Path, lock: Lock, *, fetcher: Fetcher, host: Tree, executor: Executor) -> None:
     """Make `include/` and `lib/` in the empty folder `into`, out of the one wheel of `lock`.
 
     Raises:
-        ToolchainError: The wheel cannot be had, or is damaged.
+        ToolchainError: The wheel cannot be had, is damaged, or is not that of the lock.
         SandboxError: The executor cannot work here.
     """
-    _assemble(into, _headers(lock, fetcher), host, executor)
+    (wheel,) = lock.artifacts
+    headers, unproved = _headers(lock, fetcher)
+    _assemble(into, headers, host, executor)
+    if unproved and (got := digest_of(into)) != lock.digest:
+        raise ToolchainError(
+            f"what `{unproved}` serves as `{wheel.file}` is not what was locked: the tree made of its headers has the"
+            f" digest `{got}`, the lock says `{lock.digest}`",
+            hint="an origin, or something on the way, changes files: KERNELWORKS_PYPI_INDEX names another; if all say"
+            f" the same, this builder makes another tree: `{lock.relock}` pins it anew",
+            file=wheel.file,
+            url=unproved,
+            expected=lock.digest,
+            got=got,
+        )
 
 
 def _assemble(into: Path, headers: Iterable[tuple[str, bytes]], host: Tree, executor: Executor) -> None:
@@ -93,18 +85,23 @@ def _assemble(into: Path, headers: Iterable[tuple[str, bytes]], host: Tree, exec
     run_in_host(("/usr/bin/sh", "-euc", _MAKE_STUBS, "stubs", *LIBRARIES), into, host=host, executor=executor)
 
 
-def _headers(lock: Lock, fetcher: Fetcher) -> Iterator[tuple[str, bytes]]:
-    """Headers by range requests from the first origin that allows them, else out of the whole wheel."""
+def _headers(lock: Lock, fetcher: Fetcher) -> tuple[Iterable[tuple[str, bytes]], str | None]:
+    """Headers by range requests from the first origin that allows them, else out of the whole wheel.
+
+    With them comes the URL that gave ranges, which no SHA-256 of the wheel proves; None for the whole wheel.
+    """
     (wheel,) = lock.artifacts
-    with Remote(fetcher.origins.python.certificate) as remote:
+    python, progress = fetcher.origins.python, fetcher.progress
+    refused = []
+    with Remote(python.certificate, python.proxy) as remote:
         for url in locate(wheel, fetcher.origins, remote, lambda _place, _reason: None):
             try:
-                yield from read_members(remote, url, wheel.size, _HEADERS, fetcher.progress)
-            except RemoteError:  # noqa: PERF203  # the whole wheel is left; its download says what is wrong
-                continue
-            else:
-                return
-    yield from _headers_of_whole(wheel, fetcher.fetch([wheel], relock=lock.relock)[wheel], fetcher)
+                return list(read_members(remote, url, wheel.size, _HEADERS, progress)), shown(url)
+            except RemoteError as error:  # noqa: PERF203  # the whole wheel is left; its download says what is wrong
+                refused.append(f"`{shown(url)}` gives no ranges ({error})")
+    if refused:
+        progress.note(f"{'; '.join(refused)}: fetching all {wheel.size / 1e6:.0f} MB of it for its headers")
+    return _headers_of_whole(wheel, fetcher.fetch([wheel], relock=lock.relock)[wheel], fetcher), None
 
 
 def _headers_of_whole(wheel: Artifact, path: Path, fetcher: Fetcher) -> Iterator[tuple[str, bytes]]:
@@ -129,7 +126,7 @@ def lock_torch(
     tree = store.add(lambda into: _assemble(into, headers, host, executor))
     lock = Lock(f"torch-{release}", "torch", tree.digest, (wheel,))
     names = "".join(f"{name}\n" for name in sorted(_exported_by_wheel(path)))
-    (folder / _list_name(release)).write_bytes(lzma.compress(names.encode(), preset=lzma.PRESET_EXTREME | 9))
+    (folder / symbol_list_name(release)).write_bytes(lzma.compress(names.encode(), preset=lzma.PRESET_EXTREME | 9))
     (folder / f"{lock.name}.toml").write_text(lock.dump(), encoding="utf-8")
     return lock
 

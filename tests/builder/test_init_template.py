@@ -1,0 +1,80 @@
+"""A new kernel appears whole or not at all, under a name that everything else accepts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kernelworks.errors import UsageError
+from kernelworks_build import template
+from kernelworks_build.manifest import check_manifest
+from kernelworks_build.template import create, templates
+
+
+@pytest.mark.parametrize("name", templates())
+def test_every_template_gives_a_kernel_without_a_fault(tmp_path: Path, name: str) -> None:
+    folder = create("my-org/toy-kernel", name, tmp_path / "toy")
+    assert check_manifest(folder) == []
+
+
+def test_an_empty_folder_is_taken_and_nothing_else_is_left_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "toy").mkdir()
+    create("toy-kernel", "stable_abi", tmp_path / "toy")
+    assert [path.name for path in tmp_path.iterdir()] == ["toy"]
+    assert 'repo-id = "my-org/toy-kernel"' in (tmp_path / "toy" / "build.toml").read_text()
+
+
+def test_an_init_that_ends_in_the_middle_leaves_nothing_that_blocks_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "no space left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(template, "_copy", full)
+        with pytest.raises(OSError, match="no space left"):
+            create("toy-kernel", "stable_abi", tmp_path / "toy")
+    assert not (tmp_path / "toy").exists()
+    (tmp_path / ".toy-kernel-killed" / "toy-kernel").mkdir(parents=True)  # what a kill leaves
+    assert create("toy-kernel", "stable_abi", tmp_path / "toy").is_dir()
+
+
+def _file(path: Path) -> None:
+    path.touch()
+
+
+def _full(path: Path) -> None:
+    path.mkdir()
+    (path / "x").touch()
+
+
+def _link(path: Path) -> None:
+    path.symlink_to("elsewhere")
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [(_file, "is not a folder"), (_full, "is not empty"), (_link, "is a symbolic link")],
+)
+def test_what_is_there_already_is_left_alone(tmp_path: Path, make: Callable[[Path], None], words: str) -> None:
+    make(tmp_path / "toy")
+    with pytest.raises(UsageError, match=words):
+        create("toy-kernel", "stable_abi", tmp_path / "toy")
+    assert [path.name for path in tmp_path.iterdir()] == ["toy"]
+
+
+def test_the_current_folder_is_not_pulled_away_from_under_a_shell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match="is the current folder"):
+        create("toy-kernel", "stable_abi", Path())
+
+
+@pytest.mark.parametrize("name", ["a/b/toy", "/toy", "org.-/toy", "a..b/toy", "org/import", "org/Toy"])
+def test_a_name_that_could_not_be_published_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UsageError):
+        create(name, "stable_abi", tmp_path / "toy")
+    assert list(tmp_path.iterdir()) == []
