@@ -44,29 +44,17 @@ __all__ = [
     "has_kernel",
 ]
 
-_HOMES = {
-    "_version": ("__version__",),
-    "api": ("Explanation", "explain", "get_kernel", "get_local_kernel", "has_kernel"),
-    "errors": (
-        "HostError",
-        "KernelworksError",
-        "LoadError",
-        "RepositoryError",
-        "ResolveError",
-        "TransportError",
-        "UsageError",
-        "VerifyError",
-    ),
-    "load": ("LoadedKernel", "get_loaded_kernels"),
-}
+_HOMES = ("_version", "errors", "load", "api")
+"""The modules with the public names, the quickest to import first."""
 
 
 def __getattr__(name: str) -> Any:
-    for home, names in _HOMES.items():
-        if name in names:
-            value = getattr(importlib.import_module(f"{__name__}.{home}"), name)
-            globals()[name] = value
-            return value
+    if name in __all__:
+        for home in _HOMES:
+            found = vars(importlib.import_module(f"{__name__}.{home}"))
+            if name in found:
+                globals()[name] = found[name]
+                return found[name]
     msg = f"module `{__name__}` has no attribute `{name}`"
     raise AttributeError(msg)
 

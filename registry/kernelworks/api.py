@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import logging
 import os
 from collections.abc import Callable, Iterator
@@ -14,10 +15,11 @@ from kernelworks import host as this_host
 from kernelworks import settings
 from kernelworks.backends import registered
 from kernelworks.compat import Verdict
-from kernelworks.errors import RepositoryError, UsageError
+from kernelworks.errors import KernelworksError, UsageError
 from kernelworks.host import HostEnv
 from kernelworks.load import Origin, load_variant
 from kernelworks.local import BESIDE, read_local
+from kernelworks.model.decode import printable
 from kernelworks.model.variant import Variant
 from kernelworks.resolve import chosen, no_fit, weigh
 from kernelworks.store import Store
@@ -146,7 +148,7 @@ def explain(
     """
     _check_arguments(repo_id, version, revision, backend)
     host = this_host.detect()
-    newest = None
+    misses = []
     for offer in _offers(repo_id, version, revision, _source(repo_id, registry)):
         verdicts = weigh(offer.variants, host, backend)
         choice = chosen(verdicts)
@@ -154,10 +156,8 @@ def explain(
         explanation = Explanation(repo_id, offer.origin.version, offer.origin.commit, host, verdicts, name)
         if choice:
             return explanation
-        newest = newest or explanation
-    if newest is None:
-        raise _no_version(repo_id)
-    return newest
+        misses.append(explanation)
+    return misses[0]
 
 
 def get_local_kernel(path: str | os.PathLike[str], *, backend: str | None = None) -> ModuleType:
@@ -185,15 +185,13 @@ def _load(subject: str, offers: Iterator[_Offer], backend: str | None) -> Module
             _log.info("`%s`: loaded %s, variant `%s`", subject, offer, variant.name)
             return module
         tried.append((str(offer), verdicts))
-    if not tried:
-        raise _no_version(subject)
     raise no_fit(subject, tried)
 
 
 def _offers(repo_id: str, version: int | None, revision: str | None, source: Any) -> Iterator[_Offer]:
     """What may be loaded, the preferred first, each read when it is asked for."""
     if isinstance(source, _Override):
-        yield _local_offer(repo_id, source.folder)
+        yield _override_offer(repo_id, source.folder)
         return
     transport = connect(source)
     if revision is not None:
@@ -206,20 +204,22 @@ def _offers(repo_id: str, version: int | None, revision: str | None, source: Any
 
 
 def _offer(transport: Transport, repo_id: str, revision: str, version: int | None = None) -> _Offer:
-    commit, index = read_revision(transport, repo_id, revision)
-    if version not in (None, index.version):
-        raise RepositoryError(
-            f"version {version} of `{repo_id}` points to commit `{commit}`, which says that it is version"
-            f" {index.version}",
-            hint="the registry is damaged: publish the version again",
-            repo_id=repo_id,
-        )
+    commit, index = read_revision(transport, repo_id, revision, version)
     store = Store(settings.cache_root())
-    return _Offer(
-        Origin(repo_id, index.version, commit),
-        index.variants,
-        lambda variant: store.get(variant, lambda: transport.open(repo_id, commit, variant.wheel.path)),
-    )
+
+    def prepare(variant: Variant) -> Path:
+        wheel = repo_id, commit, variant.wheel.path
+        return store.get(variant, lambda: transport.open(*wheel), transport.locate(*wheel))
+
+    return _Offer(Origin(repo_id, index.version, commit), index.variants, prepare)
+
+
+def _override_offer(repo_id: str, folder: Path) -> _Offer:
+    try:
+        return _local_offer(repo_id, folder)
+    except KernelworksError as error:
+        error.hint = "; ".join(filter(None, (error.hint, f"LOCAL_KERNELS names this folder for `{repo_id}`")))
+        raise
 
 
 def _local_offer(subject: str, folder: Path) -> _Offer:
@@ -242,7 +242,7 @@ class _Override:
 
 def _source(repo_id: str, registry: str | os.PathLike[str] | None) -> _Override | str | os.PathLike[str] | None:
     if registry is not None and not isinstance(registry, str | os.PathLike):
-        raise UsageError(f"registry `{registry!r}` is neither a path nor a URL")
+        raise UsageError(f"registry must be a path or a URL, not {_quoted(registry)}")
     override = settings.local_kernels().get(repo_id)
     return _Override(override) if override else registry or settings.registry()
 
@@ -256,23 +256,28 @@ def _check_arguments(
 ) -> None:
     check_repo_id(repo_id)
     if version is not None and (type(version) is not int or version < 0):
-        raise UsageError(f"version `{version!r}` is not an integer of zero or more", hint="write `version=1`")
+        raise UsageError(
+            f"version must be an integer of zero or more, not {_quoted(version)}", hint="write `version=1`"
+        )
     if revision is not None:
         check_commit_or_ref(revision)
         if version is not None:
             raise UsageError("`version` and `revision` are both given", hint="a version is a revision: give one")
     if type(trust_remote_code) is not bool:
-        raise UsageError(f"trust_remote_code `{trust_remote_code!r}` is not True or False")
+        raise UsageError(f"trust_remote_code must be True or False, not {_quoted(trust_remote_code)}")
     _check_backend(backend)
 
 
 def _check_backend(backend: str | None) -> None:
-    if backend is not None and (not isinstance(backend, str) or backend not in registered()):
-        raise UsageError(
-            f"backend `{backend!r}` is not known (known: {', '.join(sorted(registered()))})",
-            backend=str(backend),
-        )
+    if backend is None or (isinstance(backend, str) and backend in registered()):
+        return
+    near = difflib.get_close_matches(str(backend).lower(), registered(), 1)
+    raise UsageError(
+        f"backend `{printable(str(backend))}` is not known (known: {', '.join(sorted(registered()))})",
+        hint=f"did you mean `{near[0]}`?" if near else None,
+        backend=str(backend),
+    )
 
 
-def _no_version(repo_id: str) -> RepositoryError:
-    return RepositoryError(f"repository `{repo_id}` has no version", hint="publish one", repo_id=repo_id)
+def _quoted(value: object) -> str:
+    return f"the text `{printable(value)}`" if isinstance(value, str) else f"`{value!r}`"

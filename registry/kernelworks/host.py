@@ -115,9 +115,5 @@ def _libc() -> Libc | None:
     try:
         name, _, version = (os.confstr("CS_GNU_LIBC_VERSION") or "").partition(" ")
         return Libc(name, parse_version(version))
-    except (
-        AttributeError,
-        OSError,
-        ValueError,
-    ):  # the name is unknown to other C libraries, confstr to Windows
+    except (AttributeError, OSError, ValueError):  # Windows has no confstr, other C libraries no such name
         return None

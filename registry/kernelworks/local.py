@@ -7,7 +7,6 @@ builders have `metadata.json` only: their facts come from the variant's name; th
 from __future__ import annotations
 
 import base64
-import binascii
 import logging
 from dataclasses import dataclass
 from pathlib import Path
@@ -155,6 +154,6 @@ def _listed_files(folder: Path, digest: Node) -> tuple[FileEntry, ...]:
 def _hex(node: Node) -> str:
     try:
         digest = base64.b64decode(node.text(), validate=True)
-    except binascii.Error as error:
+    except ValueError as error:
         raise node.fault("is not base64") from error
     return digest.hex()

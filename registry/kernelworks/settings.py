@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kernelworks.errors import UsageError
 
-__all__ = ["cache_root", "local_kernels", "offline", "registry"]
+__all__ = ["cache_root", "debian_archives", "local_kernels", "offline", "package_indexes", "pip_options", "registry"]
 
 _TRUE = {"1", "on", "true", "yes"}
 
@@ -28,6 +28,25 @@ def registry() -> str | None:
 def offline() -> bool:
     """Whether `KERNELWORKS_OFFLINE` or `HF_HUB_OFFLINE` forbids the network."""
     return any(os.environ.get(name, "").lower() in _TRUE for name in ("KERNELWORKS_OFFLINE", "HF_HUB_OFFLINE"))
+
+
+def package_indexes() -> tuple[str, ...]:
+    """`KERNELWORKS_PYPI_INDEX`: simple indexes, separated by spaces."""
+    return tuple(os.environ.get("KERNELWORKS_PYPI_INDEX", "").split())
+
+
+def debian_archives() -> tuple[str, ...]:
+    """`KERNELWORKS_DEB_MIRROR`: roots of Debian archives, separated by spaces."""
+    return tuple(os.environ.get("KERNELWORKS_DEB_MIRROR", "").split())
+
+
+def pip_options() -> dict[str, str]:
+    """Options of pip by name (`index-url`) that its own variables (`PIP_INDEX_URL`) set."""
+    return {
+        name.removeprefix("PIP_").lower().replace("_", "-"): value
+        for name, value in os.environ.items()
+        if name.startswith("PIP_") and value
+    }
 
 
 def local_kernels() -> dict[str, Path]:

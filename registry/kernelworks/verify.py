@@ -1,23 +1,36 @@
-"""Whether a folder holds exactly the files that were published: nothing is imported before this says so."""
+"""Whether bytes are those that were published: nothing is imported before this says so."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
+from typing import BinaryIO
 
-from kernelworks.errors import VerifyError
-from kernelworks.model.digest import FileEntry, hash_file
+from kernelworks.errors import RepositoryError, TransportError, VerifyError
+from kernelworks.model.decode import printable
+from kernelworks.model.digest import FileEntry, hash_stream
 
-__all__ = ["Fault", "check_folder", "verify_error"]
+__all__ = [
+    "REPUBLISH",
+    "Fault",
+    "check_folder",
+    "content_faults",
+    "folder_faults",
+    "remote_faults",
+    "verify_error",
+]
+
+REPUBLISH = "the registry's copy is damaged: whoever published it can publish it again"
+"""The hint where a registry has other bytes than were published into it, or lacks some."""
 
 _SHOWN = 5
 
 
 @dataclass(frozen=True)
 class Fault:
-    """One file that is not as published; `expected` and `got` are short phrases."""
+    """One file that is not as published, `.` for the subject itself; `expected` and `got` are short phrases."""
 
     file: str
     expected: str
@@ -36,24 +49,65 @@ def check_folder(folder: Path, files: Iterable[FileEntry], *, hint: str, beside:
     Raises:
         VerifyError: With `file`, `expected` and `got` of the first fault and all of them in `faults`.
     """
-    if faults := tuple(_faults(folder, files, beside)):
+    if faults := folder_faults(folder, files, beside):
         raise verify_error(str(folder), faults, hint=hint)
 
 
+def folder_faults(folder: Path, files: Iterable[FileEntry], beside: frozenset[str] = frozenset()) -> tuple[Fault, ...]:
+    """What `check_folder` would refuse; a folder that cannot be read proves nothing and has a fault too."""
+    try:
+        return tuple(_faults(folder, files, beside))
+    except OSError as error:
+        return (Fault(".", "files that can be read", str(error)),)
+
+
+def remote_faults(files: Iterable[FileEntry], open_file: Callable[[str], BinaryIO]) -> Iterator[Fault]:
+    """Which of `files` a registry lacks or has with other bytes; `open_file` opens one by its path."""
+    for entry in files:
+        yield from _remote_faults(entry, open_file)
+
+
+def content_faults(entry: FileEntry, stream: BinaryIO) -> Iterator[Fault]:
+    """How the bytes of `stream`, seekable, differ from those of `entry`."""
+    size = stream.seek(0, os.SEEK_END)
+    if size != entry.size:
+        yield Fault(entry.path, f"{entry.size} bytes", f"{size} bytes")
+        return
+    stream.seek(0)
+    _, sha256 = hash_stream(stream)
+    if sha256 != entry.sha256:
+        yield Fault(entry.path, f"sha256 {entry.sha256}", f"sha256 {sha256}")
+
+
 def verify_error(subject: str, faults: tuple[Fault, ...], *, hint: str | None) -> VerifyError:
-    """The error that tells `faults` of `subject`, a folder or a file."""
-    shown = "; ".join(f"`{item.file}`: expected {item.expected}, got {item.got}" for item in faults[:_SHOWN])
+    """The error that tells `faults` of `subject`, the full path of a folder or a file."""
+    shown = "; ".join(map(_words, faults[:_SHOWN]))
     more = f"; and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
     first = faults[0]
     return VerifyError(
         f"`{subject}` is not what was published: {shown}{more}",
         hint=hint,
         subject=subject,
-        file=first.file,
+        file=subject if first.file == "." else first.file,
         expected=first.expected,
         got=first.got,
         faults=[asdict(item) for item in faults],
     )
+
+
+def _remote_faults(entry: FileEntry, open_file: Callable[[str], BinaryIO]) -> Iterator[Fault]:
+    try:
+        with open_file(entry.path) as stream:
+            yield from content_faults(entry, stream)
+    except RepositoryError:
+        yield Fault(entry.path, "a file", "nothing")
+    except (TransportError, OSError) as error:
+        yield Fault(entry.path, "a file that can be read", str(error))
+
+
+def _words(fault: Fault) -> str:
+    words = f"expected {fault.expected}, got {fault.got}"
+    return words if fault.file == "." else f"`{printable(fault.file)}`: {words}"
 
 
 def _faults(folder: Path, files: Iterable[FileEntry], beside: frozenset[str]) -> Iterator[Fault]:
@@ -73,17 +127,8 @@ def _faults(folder: Path, files: Iterable[FileEntry], beside: frozenset[str]) ->
         if path not in found:
             yield Fault(path, "a file", "nothing")
         elif found[path] == "a file":
-            yield from _content_faults(folder / path, entry)
-
-
-def _content_faults(file: Path, entry: FileEntry) -> Iterator[Fault]:
-    size = file.stat().st_size
-    if size != entry.size:
-        yield Fault(entry.path, f"{entry.size} bytes", f"{size} bytes")
-        return
-    _, sha256 = hash_file(file)
-    if sha256 != entry.sha256:
-        yield Fault(entry.path, f"sha256 {entry.sha256}", f"sha256 {sha256}")
+            with (folder / path).open("rb") as stream:
+                yield from content_faults(entry, stream)
 
 
 def _walk(folder: Path, prefix: str) -> Iterator[tuple[str, str]]:

@@ -25,7 +25,7 @@ from kernelworks import (
     has_kernel,
 )
 from kernelworks.backends.spec import HostBackend
-from kernelworks.model.digest import hash_bytes
+from kernelworks.model.digest import hash_bytes, list_tree
 from kernelworks.model.variant import BackendFacts, FrameworkFacts, Variant
 
 Pack = Callable[..., tuple[Variant, bytes]]
@@ -104,18 +104,19 @@ def test_an_explanation_has_every_variant_and_this_process(registry: Any, pack: 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"version": True}, "version `True` is not an integer"),
-        ({"version": "1"}, "version `'1'` is not an integer"),
-        ({"version": 1.0}, "version `1.0` is not an integer"),
-        ({"version": -1}, "version `-1` is not an integer"),
+        ({"version": True}, "version must be an integer of zero or more, not `True`"),
+        ({"version": "1"}, "version must be an integer .*, not the text `1`"),
+        ({"version": 1.0}, "not `1.0`"),
+        ({"version": -1}, "not `-1`"),
         ({"version": 1, "revision": "v1"}, "both given"),
         ({"revision": "../x"}, "is not a revision"),
         ({"revision": 1}, "is not a revision"),
-        ({"backend": "CPU"}, r"backend `'CPU'` is not known \(known: cpu, cuda\)"),
+        ({"backend": "CPU"}, r"backend `CPU` is not known \(known: cpu, cuda\); did you mean `cpu`\?"),
+        ({"backend": "cdua"}, r"backend `cdua` is not known .*; did you mean `cuda`\?"),
         ({"backend": ["cpu"]}, "is not known"),
-        ({"trust_remote_code": "yes"}, "trust_remote_code"),
+        ({"trust_remote_code": "yes"}, "trust_remote_code must be True or False, not the text `yes`"),
         ({"registry": "https://registry.invalid"}, "is a URL"),
-        ({"registry": 3}, "registry `3`"),
+        ({"registry": 3}, "registry must be a path or a URL, not `3`"),
     ],
 )
 def test_a_wrong_argument_is_refused(registry: Any, pack: Pack, arguments: dict[str, Any], words: str) -> None:
@@ -137,7 +138,7 @@ def test_what_the_registry_lacks_is_an_error_for_has_kernel_too(registry: Any, p
     (registry.root / "org/empty").mkdir()
     for arguments, words in (
         (("org/other",), "no repository `org/other`"),
-        (("org/demo", 2), "no ref `v2`"),
+        (("org/demo", 2), r"`org/demo` has no version 2 \(there are: 1\)"),
         (("org/empty",), "has no version"),
     ):
         repo_id, version = (*arguments, None)[:2]
@@ -148,7 +149,7 @@ def test_what_the_registry_lacks_is_an_error_for_has_kernel_too(registry: Any, p
 
 def test_no_registry_and_a_missing_one_are_told(registry: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KERNELWORKS_REGISTRY", str(registry.root / "nowhere"))
-    with pytest.raises(TransportError, match="is not a folder"):
+    with pytest.raises(TransportError, match=r"nowhere` does not exist; name the folder .* KERNELWORKS_REGISTRY"):
         get_kernel("org/demo")
     monkeypatch.delenv("KERNELWORKS_REGISTRY")
     with pytest.raises(UsageError, match="set KERNELWORKS_REGISTRY"):
@@ -184,11 +185,14 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> Callable[[], bool]:
 def test_a_flipped_byte_in_a_wheel_is_refused_before_import(registry: Any, pack: Pack, ran: Callable[[], bool]) -> None:
     published = registry.publish("org/demo", 1, pack(SPY))
     flip(published.folder / published.variants[0].wheel.path)
-    with pytest.raises(VerifyError, match="expected sha256"):
+    wheel = published.folder / published.variants[0].wheel.path
+    with pytest.raises(VerifyError, match=f"`{wheel}` is not what was published: expected sha256 .*, got") as caught:
         get_kernel("org/demo")
+    assert str(caught.value).count(".whl") == 1
     assert not ran()
 
 
+@pytest.mark.parametrize("registry_is_there", [True, False])
 @pytest.mark.parametrize(
     "damage",
     [
@@ -200,22 +204,28 @@ def test_a_flipped_byte_in_a_wheel_is_refused_before_import(registry: Any, pack:
         lambda folder: (folder / "__pycache__").mkdir() or (folder / "__pycache__/x.pyc").touch(),
     ],
 )
-def test_a_damaged_unpacked_kernel_is_refused_before_import(
+def test_a_damaged_unpacked_kernel_is_never_imported_but_its_wheel_if_there_is_one(
     *,
     registry: Any,
     pack: Pack,
     tmp_path: Path,
     processes: Any,
     damage: Callable[[Path], None],
+    registry_is_there: bool,
     ran: Callable[[], bool],
 ) -> None:
     published = registry.publish("org/demo", 1, pack(SPY))
     get_kernel_elsewhere = processes.start("import kernelworks\nkernelworks.get_kernel('org/demo')")
     assert get_kernel_elsewhere.communicate() == ("", "")
     damage(tmp_path / "cache/kernels" / published.variants[0].wheel.sha256)
-    with pytest.raises(VerifyError, match="delete"):
-        get_kernel("org/demo")
-    assert not ran()
+    if registry_is_there:
+        assert tuple(list_tree(Path(str(get_kernel("org/demo").__file__)).parent)) == published.variants[0].files
+        assert ran()
+    else:
+        (published.folder / published.variants[0].wheel.path).unlink()
+        with pytest.raises(VerifyError, match=r"it could not be unpacked again: revision .* lacks the file"):
+            get_kernel("org/demo")
+        assert not ran()
 
 
 def test_a_kernel_that_failed_can_be_tried_again(registry: Any, pack: Pack, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -247,10 +257,23 @@ def test_local_kernels_takes_the_place_of_the_registry(dist: Path, monkeypatch: 
     assert explain("org/demo").version == 3
 
 
-def test_a_changed_dist_folder_is_refused(dist: Path) -> None:
+def test_a_folder_that_local_kernels_names_wrongly_is_told_with_the_variable(
+    registry: Any, pack: Pack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry.publish("org/demo", 1, pack())
+    monkeypatch.setenv("LOCAL_KERNELS", "org/demo=/nonexist")
+    with pytest.raises(RepositoryError, match=r"`/nonexist` does not exist; LOCAL_KERNELS names .* `org/demo`"):
+        get_kernel("org/demo")
+
+
+def test_a_changed_dist_folder_is_refused(dist: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     flip(dist / "build/torch-stable-abi211-cpu-x86_64-linux/layers.py")
-    with pytest.raises(VerifyError, match=r"`layers\.py`"):
-        get_local_kernel(dist)
+    monkeypatch.setenv("LOCAL_KERNELS", f"org/demo={dist}")
+    for _ in range(2):
+        with pytest.raises(VerifyError, match=r"`layers\.py`"):
+            get_local_kernel(dist)
+        with pytest.raises(VerifyError, match=r"`layers\.py`"):
+            get_kernel("org/demo")
 
 
 @pytest.mark.parametrize(

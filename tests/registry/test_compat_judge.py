@@ -87,7 +87,7 @@ def test_all_reasons_are_told_not_the_first(variant: Variant, host: HostEnv) -> 
         (
             {"backend": CUDA},
             {"backends": (HostBackend("cuda", (13, 0), ("7.5", "9.0")), HostBackend("cpu"))},
-            "has device code for 8.0, 9.0, 9.0+PTX, which a visible device of arch 7.5 cannot run",
+            "has device code for 8.0, 9.0+PTX, which a visible device of arch 7.5 cannot run",
         ),
         ({"backend": BackendFacts("cuda", (13, 0))}, {"backends": GPU}, ""),
     ],

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernelworks.errors import RepositoryError
@@ -60,7 +60,7 @@ indexes = st.builds(
     Index,
     name=st.just("demo"),
     version=st.integers(0, 1000),
-    license=st.text(st.characters(codec="utf-8"), max_size=20),
+    license=st.text(st.characters(codec="utf-8").filter(str.isprintable), max_size=20),
     source=st.builds(Source, hexes, st.none() | hexes, st.booleans()),
     builder=st.just("test 0"),
     variants=st.lists(variants, max_size=4, unique_by=lambda variant: variant.name).map(
@@ -126,11 +126,27 @@ FILE = {"path": "a.py", "size": 1, "sha256": "0" * 64}
         (set_in("wheel.path", "/x.whl"), r"`variants\[0\].wheel.path`"),
         (set_in("wheel.sha256", "0" * 63 + "A"), r"`variants\[0\].wheel.sha256` .* hex"),
         (set_in("files", [FILE, FILE | {"path": "A.py"}]), "lists a path twice"),
+        (
+            set_in("files", [FILE, FILE | {"path": "a.py/b"}]),
+            r"`variants\[0\].files` .* `a.py` as a file and as a folder",
+        ),
+        (set_in("files", [FILE | {"path": "A.py/b/c"}, FILE]), "`a.py` as a file and as a folder"),
+        (set_in("files", [FILE | {"path": "ä" * 128}]), "at most 255 bytes"),
         (set_in("files", [FILE | {"path": "a\\b"}]), r"`variants\[0\].files\[0\].path`"),
         (set_in("files", [FILE | {"path": "C:a"}]), r"`variants\[0\].files\[0\].path`"),
         (set_in("files", [FILE | {"size": 1.5}]), r"`variants\[0\].files\[0\].size`"),
         (set_in("framework.kind", "jax"), r"`variants\[0\].framework.kind` .* not one of"),
+        (set_in("framework.version", "9" * 5000 + ".0"), r"`variants\[0\].framework.version` .* does not match"),
         (set_in("backend.archs.sass", ["sm_90"]), r"`variants\[0\].backend.archs.sass\[0\]`"),
+        (set_in("backend.archs.sass", ["9" * 5000 + ".0"]), r"`variants\[0\].backend.archs.sass\[0\]`"),
+        (set_in("backend.archs.ptx", ["gfx" + "9" * 5000]), r"`variants\[0\].backend.archs.ptx\[0\]`"),
+        (lambda document: document.update(license="\ud800"), r"`license` .* is `\\ud800`, which .* cannot be printed"),
+        (
+            lambda document: document.update(license="\x1b[2J"),
+            r"`license` .* is `\\x1b\[2J`, which .* cannot be printed",
+        ),
+        (set_in("libraries", ["libc\n.so"]), r"`variants\[0\].libraries\[0\]` .* cannot be printed"),
+        (set_in("id", "\x9b2J"), r"`variants\[0\].id` .* cannot be printed"),
     ],
 )
 def test_a_malformed_index_is_refused_with_the_path_of_the_key(
@@ -145,9 +161,15 @@ def test_a_malformed_index_is_refused_with_the_path_of_the_key(
     ("data", "words"),
     [
         (b"", "not valid JSON"),
-        (b"\xff", "not valid JSON"),
+        (b"\xff", "not UTF-8: invalid start byte at byte 0"),
+        ("{}".encode("utf-16"), "not UTF-8"),
+        ("{}".encode("utf-16-le"), "not valid JSON"),
+        ("{}".encode("utf-32"), "not UTF-8"),
+        ("{}".encode("utf-8-sig"), "starts with a byte order mark"),
+        (b'{"version": ' + b"9" * 5000 + b"}", "not valid JSON"),
         (b"[]", "must be an object"),
         (b'{"a": 1, "a": 2}', "key `a` is given twice"),
+        (b'{"\\u001b": 1, "\\u001b": 2}', r"key `\\x1b` is given twice"),
         (b'{"a": NaN}', "not a JSON number"),
         (b"[" * 40 + b"]" * 40, "nested deeper"),
         (b"[" * 100_000, "not valid JSON"),
@@ -156,3 +178,48 @@ def test_a_malformed_index_is_refused_with_the_path_of_the_key(
 def test_what_is_no_index_is_refused(data: bytes, words: str) -> None:
     with pytest.raises(RepositoryError, match=words):
         Index.from_bytes(data, "test")
+
+
+def reads_or_refuses(data: bytes) -> None:
+    try:
+        index = Index.from_bytes(data, "test")
+    except RepositoryError as error:
+        str(error).encode()
+    else:
+        assert Index.from_bytes(index.to_bytes(), "test") == index
+
+
+@given(st.binary() | st.text().map(str.encode))
+def test_any_bytes_are_refused_or_read(data: bytes) -> None:
+    reads_or_refuses(data)
+
+
+@given(indexes, st.data())
+def test_an_index_with_wrong_bytes_in_it_is_refused_or_read(index: Index, data: st.DataObject) -> None:
+    valid = index.to_bytes()
+    start = data.draw(st.integers(0, len(valid)))
+    stop = data.draw(st.integers(start, min(start + 8, len(valid))))
+    reads_or_refuses(valid[:start] + data.draw(st.binary(max_size=8)) + valid[stop:])
+
+
+odd_texts = st.text(st.characters(), max_size=8) | st.integers(0, 6000).map(lambda size: "9" * size + ".0")
+odd_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | odd_texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(odd_texts, inner, max_size=3),
+    max_leaves=4,
+)
+
+
+def places(value: Any) -> list[tuple[Any, Any]]:
+    """(container, key) of every value inside `value`."""
+    keys = value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
+    return [place for key in keys for place in ((value, key), *places(value[key]))]
+
+
+@settings(max_examples=100)
+@given(indexes, odd_values, st.randoms())
+def test_an_index_with_a_wrong_value_in_it_is_refused_or_read(index: Index, value: Any, random: Any) -> None:
+    document = json.loads(index.to_bytes())
+    container, key = random.choice(places(document))
+    container[key] = value
+    reads_or_refuses(json.dumps(document).encode())

@@ -47,11 +47,12 @@ def test_a_folder_is_named_by_path_or_file_url(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("location", "error", "words"),
     [
-        (None, UsageError, "no registry is named.*KERNELWORKS_REGISTRY"),
+        (None, UsageError, "no registry is named.*KERNELWORKS_REGISTRY .* or name the registry in the call"),
         ("", UsageError, "no registry is named"),
         ("https://registry.invalid/x", UsageError, "is a URL, and this version knows folders only"),
         ("file://other/x", UsageError, "is not a file URL"),
-        ("/nowhere/at/all", TransportError, "`/nowhere/at/all` is not a folder"),
+        ("/nowhere/at/all", TransportError, "`/nowhere/at/all` does not exist; .*KERNELWORKS_REGISTRY"),
+        (__file__, TransportError, "is a file, not a folder"),
     ],
 )
 def test_a_location_that_cannot_be_read_says_why(location: str | None, error: type[Exception], words: str) -> None:
@@ -94,7 +95,7 @@ def test_an_index_that_is_not_the_commits_is_refused(registry: Any, pack: Callab
     published = registry.publish("org/demo", 1, pack())
     index = published.folder / "kernel.json"
     index.write_bytes(index.read_bytes().replace(b"Apache-2.0", b"Apache-2.1"))
-    with pytest.raises(VerifyError, match=r"`kernel\.json`: expected sha256") as caught:
+    with pytest.raises(VerifyError, match=r"/kernel\.json` is not what was published: expected sha256") as caught:
         connect(registry.root).read_index("org/demo", "v1")
     assert caught.value.context["expected"] == f"sha256 {published.commit}"
 
@@ -102,16 +103,42 @@ def test_an_index_that_is_not_the_commits_is_refused(registry: Any, pack: Callab
 def test_what_is_missing_is_named(registry: Any, pack: Callable[..., Any]) -> None:
     published = registry.publish("org/demo", 1, pack())
     transport = connect(registry.root)
-    with pytest.raises(RepositoryError, match="has no repository `org/dmo`; did you mean"):
+    with pytest.raises(RepositoryError, match=r"has no repository `org/dmo`; did you mean `org/demo`\?"):
         transport.versions("org/dmo")
-    with pytest.raises(RepositoryError, match="`org/demo` has no ref `v2`"):
+    with pytest.raises(RepositoryError, match=r"`org/demo` has no version 2 \(there are: 1\)"):
         transport.read_index("org/demo", "v2")
-    with pytest.raises(RepositoryError, match=f"has no revision `{'f' * 64}`"):
+    with pytest.raises(RepositoryError, match=r"`org/demo` has no ref `main` \(its versions are: 1\)"):
+        transport.read_index("org/demo", "main")
+    with pytest.raises(RepositoryError, match=f"no revision `{'f' * 64}`; version 1 is `{published.commit}`"):
         transport.read_index("org/demo", "f" * 64)
     with pytest.raises(RepositoryError, match=r"lacks the file `wheels/x\.whl`"):
         transport.open("org/demo", published.commit, "wheels/x.whl")
     shutil.rmtree(registry.root / "org/demo/refs")
-    assert transport.versions("org/demo") == {}
+    with pytest.raises(RepositoryError, match="repository `org/demo` has no version"):
+        transport.versions("org/demo")
+
+
+def test_a_ref_to_a_revision_that_is_gone_is_damage(registry: Any, pack: Callable[..., Any]) -> None:
+    published = registry.publish("org/demo", 1, pack())
+    shutil.rmtree(published.folder)
+    with pytest.raises(
+        RepositoryError, match=r"lacks the file `.*/kernel\.json`, which a version points to; .* damaged"
+    ):
+        connect(registry.root).read_index("org/demo", "v1")
+
+
+@pytest.mark.parametrize("asked", ["org/nope", "org/demon-slayer", "my-org/demo7"])
+def test_what_is_spelled_quite_differently_is_not_offered_but_listed(
+    registry: Any, pack: Callable[..., Any], asked: str
+) -> None:
+    with pytest.raises(RepositoryError, match="it holds none"):
+        connect(registry.root).versions(asked)
+    for number in range(7):
+        registry.publish(f"org/demo{number}", 1, pack())
+    with pytest.raises(
+        RepositoryError, match=f"no repository `{asked}`; it holds: `org/demo0`, .*`org/demo4` and 2 more$"
+    ):
+        connect(registry.root).versions(asked)
 
 
 def test_a_registry_that_cannot_be_read_is_told_from_one_that_lacks_something(

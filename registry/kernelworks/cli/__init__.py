@@ -15,9 +15,12 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from kernelworks._version import __version__
-from kernelworks.errors import KernelworksError, UsageError
+from kernelworks.errors import HostError, KernelworksError, UsageError
 
 __all__ = ["Output", "main"]
+
+_INTERRUPTED = 130
+"""As shells report SIGINT."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +33,10 @@ class Output:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Raises where argparse would print and exit, so that `--json` holds for bad arguments too."""
+    """Raises where argparse would print and exit, so that `--json`, never shortened, holds for bad arguments too."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(allow_abbrev=False, **options)
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(message, hint=f"see `{self.prog} --help`")
@@ -41,13 +47,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
     as_json = "--json" in arguments
     try:
-        parsed = _parser().parse_args(arguments)
-        module = importlib.import_module(f"{__name__}.{parsed.command}")  # so that `--help` costs nothing
-        output: Output = module.run(parsed)
-    except KernelworksError as error:
-        output = Output({"error": error.to_json()}, "", error)
+        output = _run(arguments)
+    except KeyboardInterrupt:
+        return _INTERRUPTED
     if as_json:
-        print(json.dumps(output.document, indent=2, ensure_ascii=False))  # noqa: T201
+        print(json.dumps(output.document, indent=2))  # noqa: T201  # ASCII: any terminal can write it
     elif output.text:
         print(output.text)  # noqa: T201
     if output.error is None:
@@ -55,6 +59,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not as_json:
         print(f"error: {output.error}", file=sys.stderr)  # noqa: T201
     return output.error.exit_code
+
+
+def _run(arguments: Sequence[str]) -> Output:
+    try:
+        parsed = _parser().parse_args(arguments)
+        module = importlib.import_module(f"{__name__}.{parsed.command}")  # so that `--help` costs nothing
+        output: Output = module.run(parsed)
+    except OSError as error:
+        failure: KernelworksError = HostError(f"this system refuses: {error}", file=error.filename)
+    except KernelworksError as error:
+        failure = error
+    else:
+        return output
+    return Output({"error": failure.to_json()}, "", failure)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -70,11 +88,13 @@ def _parser() -> argparse.ArgumentParser:
 
     explain = add("explain", "which variant this process gets, and every reason why not the others")
     info = add("info", "versions, variants, archs, sizes")
+    verify = add("verify", "whether a registry has every byte as it was published")
     add("doctor", "what this machine and process are")
-    for command in (explain, info):
+    for command in (explain, info, verify):
         command.add_argument("repo_id", metavar="org/name")
         command.add_argument("--registry", metavar="FOLDER", help="instead of KERNELWORKS_REGISTRY")
     explain.add_argument("--version", type=int, metavar="N", help="instead of the newest that fits")
+    verify.add_argument("--version", type=int, metavar="N", help="instead of the newest")
     explain.add_argument("--revision", metavar="COMMIT", help="a commit or ref, instead of a version")
     explain.add_argument("--backend", metavar="NAME", help="instead of the one that torch is built for")
     return parser

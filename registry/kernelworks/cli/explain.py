@@ -6,7 +6,7 @@ import argparse
 
 from kernelworks import api
 from kernelworks.cli import Output
-from kernelworks.cli.table import table
+from kernelworks.cli.table import table, terminal_width
 from kernelworks.compat import Rejected, Verdict
 from kernelworks.resolve import no_fit
 
@@ -24,7 +24,7 @@ def run(arguments: argparse.Namespace) -> Output:
     )
     where = "local folder" if found.version is None else f"version {found.version}"
     rows = [_row(verdict, found.chosen) for verdict in found.verdicts]
-    text = f"{found.subject}, {where}\n{table(('variant', 'fits', 'why not'), rows)}"
+    text = f"{found.subject}, {where}\n{table(('variant', 'fits', 'why not'), rows, terminal_width())}"
     error = None if found.chosen else no_fit(found.subject, [(where, found.verdicts)])
     return Output(found.to_json(), text, error)
 

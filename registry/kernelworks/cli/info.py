@@ -26,7 +26,7 @@ def run(arguments: argparse.Namespace) -> Output:
         "registry": transport.location,
         "versions": [_revision(commit, index) for commit, index in revisions],
     }
-    head = ("version", "variant", "archs", "glibc", "bytes", "sha256")
+    head = ("version", "variant", "archs", "glibc", "hermetic", "bytes", "sha256")
     rows = [(str(index.version), *_row(variant)) for _, index in revisions for variant in index.variants]
     return Output(document, f"{repo_id} in {transport.location}\n{table(head, rows)}")
 
@@ -51,11 +51,11 @@ def _revision(commit: str, index: Index) -> dict[str, Any]:
 
 
 def _row(variant: Variant) -> tuple[str, ...]:
-    archs = [*variant.backend.archs.sass, *(f"{arch}+PTX" for arch in variant.backend.archs.ptx)]
     return (
         variant.name,
-        ",".join(archs) or "-",
+        ",".join(variant.backend.archs.spelled()) or "-",
         _glibc(variant) or "-",
+        "yes" if variant.hermetic else "no",
         str(variant.wheel.size),
         variant.wheel.sha256[:16],
     )

@@ -10,22 +10,32 @@ from typing import Any, TypeVar
 
 from kernelworks.errors import RepositoryError
 
-__all__ = ["Node", "parse_json"]
+__all__ = ["Node", "parse_json", "printable"]
 
 T = TypeVar("T")
 
 _HEX64 = re.compile(r"[0-9a-f]{64}")
 _MAX_DEPTH = 32
+_SHOWN = 80  # characters of a wrong text
+_MAX_PATH_BYTES = 255
+_BYTE_ORDER_MARK = "\ufeff"
 
 
 def parse_json(data: bytes, origin: str) -> Node:
     """The root node of a JSON document; `origin` names it in messages.
 
     Raises:
-        RepositoryError: Not UTF-8, not JSON, a key given twice, or nested deeper than any document of ours.
+        RepositoryError: Not UTF-8 without a byte order mark, not JSON, a key given twice, or nested deeper than
+            any document of ours.
     """
     try:
-        value = json.loads(data, object_pairs_hook=_unique, parse_constant=_no_constant)
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise RepositoryError(f"{origin} is not UTF-8: {error.reason} at byte {error.start}", origin=origin) from error
+    if text.startswith(_BYTE_ORDER_MARK):
+        raise RepositoryError(f"{origin} starts with a byte order mark, which JSON has none of", origin=origin)
+    try:
+        value = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         message = f"{origin} is not valid JSON: {error or type(error).__name__}"
         raise RepositoryError(message, origin=origin) from error
@@ -34,11 +44,16 @@ def parse_json(data: bytes, origin: str) -> Node:
     return Node(value, origin, "")
 
 
+def printable(text: str) -> str:
+    """`text` as a message may quote it: escaped where a terminal could obey it or UTF-8 cannot write it."""
+    return text if text.isprintable() else ascii(text)[1:-1]
+
+
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:
-            msg = f"key `{key}` is given twice"
+            msg = f"key `{printable(key[:_SHOWN])}` is given twice"
             raise ValueError(msg)
         found[key] = value
     return found
@@ -100,17 +115,19 @@ class Node:
         )
 
     def text(self, *, pattern: str | None = None) -> str:
-        """This string; `pattern` must match it whole."""
+        """This string, printable: no terminal obeys it and UTF-8 can write it; `pattern` must match it whole."""
         if not isinstance(self.value, str):
             raise self.fault("must be a string")
+        if not self.value.isprintable():
+            raise self.fault(f"is `{printable(self.value[:_SHOWN])}`, which holds characters that cannot be printed")
         if pattern is not None and not re.fullmatch(pattern, self.value):
-            raise self.fault(f"is `{self.value[:80]}`, which does not match `{pattern}`")
+            raise self.fault(f"is `{self.value[:_SHOWN]}`, which does not match `{pattern}`")
         return self.value
 
     def choice(self, *allowed: str) -> str:
         """This string, one of `allowed`."""
         if self.text() not in allowed:
-            raise self.fault(f"is `{self.value[:80]}`, not one of {', '.join(allowed)}")
+            raise self.fault(f"is `{self.value[:_SHOWN]}`, not one of {', '.join(allowed)}")
         return self.text()
 
     def natural(self) -> int:
@@ -140,8 +157,10 @@ class Node:
             or path.is_absolute()
             or str(path) != text
             or ".." in path.parts
-            or any(character in text for character in '\\:\0\n\r"')
-            or not text.isprintable()
+            or any(character in text for character in '\\:"')
+            or len(text.encode()) > _MAX_PATH_BYTES
         ):
-            raise self.fault(f"is `{text[:80]!s}`, not a relative path inside its root")
+            raise self.fault(
+                f"is `{text[:_SHOWN]}`, not a relative path inside its root of at most {_MAX_PATH_BYTES} bytes"
+            )
         return text

@@ -24,7 +24,6 @@ class Metadata:
         archs: Capabilities as the field writes them: `9.0`, `9.0+PTX`, `gfx942`.
         files: Every other file of the folder; their digests go into the document.
         builder_version: Version of the program that built it.
-        commit: Git commit of the kernel's sources, or None; `dirty` says whether they differed from it.
     """
 
     id: str
@@ -36,8 +35,6 @@ class Metadata:
     python_depends: tuple[str, ...]
     files: tuple[FileEntry, ...]
     builder_version: str
-    commit: str | None = None
-    dirty: bool = False
     upstream: str | None = None
     source: str | None = None
 
@@ -46,9 +43,6 @@ class Metadata:
         backend: dict[str, Any] = {"type": self.backend}
         if self.archs:
             backend["archs"] = list(self.archs)
-        provenance: dict[str, Any] = {"kernel-builder": {"version": self.builder_version}}
-        if self.commit:
-            provenance["kernel"] = {"commit": self.commit, "dirty": self.dirty}
         document: dict[str, Any] = {
             "id": self.id,
             "name": self.name,
@@ -58,7 +52,7 @@ class Metadata:
             "kernel-depends": [],
             "backend": backend,
             "digest": {"algorithm": "sha256", "files": _base64_digests(self.files)},
-            "provenance": provenance,
+            "provenance": {"kernel-builder": {"version": self.builder_version}},
         }
         document |= {key: value for key in ("upstream", "source") if (value := getattr(self, key))}
         return json.dumps(document, sort_keys=True, indent=2, ensure_ascii=False).encode() + b"\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import Any
 
 from kernelworks.model.decode import Node
@@ -21,8 +22,8 @@ __all__ = [
     "Variant",
 ]
 
-_VERSION = r"[0-9]+\.[0-9]+"
-ARCH_PATTERN = r"[0-9]+\.[0-9][af]?|gfx[0-9a-f]+(:[a-z]+[+-])*"
+_VERSION = r"[0-9]{1,4}\.[0-9]{1,4}"
+ARCH_PATTERN = r"[0-9]{1,4}\.[0-9][af]?|gfx[0-9a-f]{1,8}(:[a-z]{1,16}[+-]){0,4}"
 ID_PATTERN = r"_[a-z][a-z0-9_]{0,126}"
 
 
@@ -208,9 +209,6 @@ class Variant:
     @classmethod
     def from_json(cls, node: Node) -> Variant:
         """The variant that `node` describes; every fault names its key path."""
-        entries = node.get("files").items(_file_entry)
-        if len({entry.path.casefold() for entry in entries}) != len(entries):
-            raise node.get("files").fault("lists a path twice (names that differ only in case count as one)")
         return cls(
             name=node.get("name").text(pattern="[a-z0-9][a-z0-9_-]{1,126}"),
             id=node.get("id").text(pattern=ID_PATTERN),
@@ -223,7 +221,7 @@ class Variant:
             python_depends=node.get("python-depends").items(Node.text),
             wheel=_file_entry(node.get("wheel")),
             package=node.get("package").text(pattern="[a-z][a-z0-9_]*"),
-            files=tuple(sorted(entries)),
+            files=_files(node.get("files")),
             lock=node.get("lock").sha256(),
             hermetic=node.get("hermetic").flag(),
         )
@@ -231,6 +229,17 @@ class Variant:
 
 def _version(node: Node) -> Version2:
     return parse_version(node.text(pattern=_VERSION))
+
+
+def _files(node: Node) -> tuple[FileEntry, ...]:
+    entries = node.items(_file_entry)
+    paths = {entry.path.casefold() for entry in entries}
+    if len(paths) != len(entries):
+        raise node.fault("lists a path twice (names that differ only in case count as one)")
+    folders = {str(folder) for path in paths for folder in PurePosixPath(path).parents}
+    if both := sorted(paths & folders):
+        raise node.fault(f"lists `{both[0]}` as a file and as a folder")
+    return tuple(sorted(entries))
 
 
 def _file_entry(node: Node) -> FileEntry:

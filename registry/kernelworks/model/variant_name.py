@@ -66,7 +66,7 @@ class VariantName:
         """
         noarch = re.fullmatch(r"(torch|tvm-ffi)-([a-z]+)", text)
         if noarch:
-            _known("backend", noarch[2], [*_table()["backends"], "universal", "npu"], text)
+            _known("backend", noarch[2], [*_table()["backends"], *_table()["noarch-backends"]], text)
             return cls(noarch[1], None, None, noarch[2], None, None, None)
         whole = re.fullmatch(
             r"(torch-stable-abi|torch|tvm-ffi)(\d+)(?:-(cxx11|cxx98))?-([a-z]+)(\d*)-(x86_64|aarch64)-(linux|darwin|windows)",

@@ -6,8 +6,9 @@ import os
 from collections.abc import Mapping
 from typing import BinaryIO, Protocol
 
-from kernelworks.errors import UsageError
+from kernelworks.errors import RepositoryError, UsageError
 from kernelworks.model.index import Index
+from kernelworks.verify import REPUBLISH
 
 __all__ = ["Transport", "connect", "read_revision"]
 
@@ -19,10 +20,10 @@ class Transport(Protocol):
     """As messages name it."""
 
     def versions(self, repo_id: str) -> Mapping[int, str]:
-        """Version -> commit, the newest version first.
+        """Version -> commit, the newest version first; there is one at least.
 
         Raises:
-            RepositoryError: No such repository, or it is malformed.
+            RepositoryError: No such repository, it has no version, or it is malformed.
         """
 
     def read_index(self, repo_id: str, revision: str) -> tuple[str, bytes]:
@@ -38,7 +39,11 @@ class Transport(Protocol):
 
         Raises:
             RepositoryError: No such file.
+            TransportError: It cannot be read.
         """
+
+    def locate(self, repo_id: str, commit: str, path: str) -> str:
+        """Where the file `path` of a revision would be, in full, as messages name it."""
 
 
 def connect(location: str | os.PathLike[str] | None) -> Transport:
@@ -54,16 +59,25 @@ def connect(location: str | os.PathLike[str] | None) -> Transport:
     if not text:
         raise UsageError(
             "no registry is named, and this version reads no default one",
-            hint="set KERNELWORKS_REGISTRY to the folder of a registry, or pass `registry=`",
+            hint="set KERNELWORKS_REGISTRY to the folder of a registry, or name the registry in the call",
         )
     return DirectoryTransport(text)
 
 
-def read_revision(transport: Transport, repo_id: str, revision: str) -> tuple[str, Index]:
-    """(commit, index) of `revision`.
+def read_revision(transport: Transport, repo_id: str, revision: str, version: int | None = None) -> tuple[str, Index]:
+    """(commit, index) of `revision`, which must be of `version` where one is given.
 
     Raises:
-        RepositoryError: No such revision, or its index is malformed.
+        RepositoryError: No such revision, its index is malformed or of another version.
+        VerifyError: The index is not the one that the commit stands for.
     """
     commit, data = transport.read_index(repo_id, revision)
-    return commit, Index.from_bytes(data, f"the index of `{repo_id}` at `{revision}`")
+    index = Index.from_bytes(data, f"the index of `{repo_id}` at `{revision}`")
+    if version not in (None, index.version):
+        raise RepositoryError(
+            f"version {version} of `{repo_id}` points to commit `{commit}`, which says that it is version"
+            f" {index.version}",
+            hint=REPUBLISH,
+            repo_id=repo_id,
+        )
+    return commit, index

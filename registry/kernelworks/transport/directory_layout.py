@@ -4,19 +4,25 @@
     <root>/<org>/<name>/revisions/<commit>/  kernel.json  wheels/*.whl  build/<variant>/...  README.md
     <root>/<org>/<name>/.incoming-*          a revision that is being written
 
-A commit is the SHA-256 of the bytes of `kernel.json`, and the index lists the digest of every wheel and every
-file in it: a commit proves the whole revision.
+A commit is the SHA-256 of the bytes of `kernel.json`, which lists the digest of every wheel and of every file
+below `build/`: it proves all that a loader reads. The README.md, for people, is in no index: nothing proves it,
+and it may change under one commit.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
+from kernelworks.model.digest import FileEntry
+from kernelworks.model.index import Index
 from kernelworks.transport.repo_id import check_commit_or_ref, check_repo_id
 
 __all__ = [
     "BUILD",
     "INCOMING",
+    "listed_files",
     "ref_path",
     "refs_folder",
     "repo_folder",
@@ -51,3 +57,10 @@ def revision_folder(root: Path, repo_id: str, commit: str) -> Path:
 def version_ref(version: int) -> str:
     """The ref of a version: `v3`."""
     return f"v{version}"
+
+
+def listed_files(index: Index) -> Iterator[FileEntry]:
+    """Every file that `index` proves, its path relative to the revision's folder."""
+    for variant in index.variants:
+        yield variant.wheel
+        yield from (replace(entry, path=f"{BUILD}/{variant.name}/{entry.path}") for entry in variant.files)
