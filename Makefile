@@ -1,7 +1,8 @@
-# Two commands for a fresh machine: `make demo` and `make test`. TORCH=... chooses the torch that is installed.
+# Two commands for a fresh machine: `make demo` and `make test`. TORCH=... chooses the torch that is installed (none: empty).
 TORCH ?= torch==2.13.0
 PYTHON ?= python3
-BIN := .venv/bin
+VENV ?= .venv
+BIN := $(VENV)/bin
 
 .PHONY: demo test lint setup
 
@@ -18,4 +19,4 @@ lint: setup
 	$(BIN)/lint-imports
 
 setup:
-	@PYTHON='$(PYTHON)' TORCH='$(TORCH)' sh scripts/setup.sh
+	@VENV='$(VENV)' PYTHON='$(PYTHON)' TORCH='$(TORCH)' sh scripts/setup.sh

@@ -1,10 +1,11 @@
 #!/bin/sh
-# Sets up .venv with the project and what it is tested with, and bubblewrap where the system's package manager may be
+# Sets up $VENV (.venv) with the project and what it is tested with, and bubblewrap where the system's package manager may be
 # used; says exactly what to run where it may not. Running it again costs nothing.
 set -eu
 
 python=${PYTHON:-python3}
-torch=${TORCH:-torch==2.13.0}
+torch=${TORCH-torch==2.13.0}
+venv=${VENV:-.venv}
 
 say() { printf '%s\n' "setup: $*" >&2; }
 
@@ -37,17 +38,20 @@ if command -v apt-get >/dev/null && [ -z "${KERNELWORKS_DEB_MIRROR:-}" ] &&
   ! apt-get indextargets --format '$(ORIGIN) $(REPO_URI)' | grep -qi debian
 then install python-apt-common; fi
 
-if ! .venv/bin/python -m pip --version >/dev/null 2>&1; then
-  say "creating .venv"
-  "$python" -m venv .venv 2>/dev/null || { rm -rf .venv; install python3-venv; "$python" -m venv .venv; }
+if ! "$venv/bin/python" -m pip --version >/dev/null 2>&1; then
+  say "creating $venv"
+  "$python" -m venv "$venv" 2>/dev/null || { rm -rf "$venv"; install python3-venv; "$python" -m venv "$venv"; }
 fi
 
+# pip shows its progress on a terminal and only its errors elsewhere
+pip() {
+  if [ -t 2 ]; then "$venv/bin/python" -m pip install "$@"; else "$venv/bin/python" -m pip install -qq "$@"; fi
+}
+
 wanted="$torch $(cksum pyproject.toml)"
-if [ "$(cat .venv/ready 2>/dev/null || true)" != "$wanted" ]; then
-  say "installing $torch and the project into .venv"
-  quiet=--quiet\ --quiet
-  [ -t 2 ] && quiet=
-  # shellcheck disable=SC2086  # none, or two words
-  .venv/bin/python -m pip install $quiet "$torch" && .venv/bin/python -m pip install $quiet --editable '.[build,dev]'
-  printf '%s\n' "$wanted" > .venv/ready
+if [ "$(cat "$venv/ready" 2>/dev/null || true)" != "$wanted" ]; then
+  say "installing ${torch:-no torch} and the project into $venv: 1 GB, a minute or two"
+  if [ -n "$torch" ]; then pip "$torch"; fi
+  pip --editable '.[build,dev]'
+  printf '%s\n' "$wanted" > "$venv/ready"
 fi

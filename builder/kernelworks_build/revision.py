@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from kernelworks.model.digest import FileEntry, hash_file
 from kernelworks.model.index import INDEX_NAME, Index
 from kernelworks.model.variant import Variant
-from kernelworks.transport.directory_layout import BUILD
+from kernelworks.transport.directory_layout import BUILD, listed_files
+from kernelworks.verify import Fault, remote_faults
 from kernelworks_build.errors import PublishError
 
 __all__ = ["CARD", "check_revision", "copy_variant", "faults_of", "merge", "read_revision", "variant_folder"]
@@ -55,38 +54,21 @@ def copy_variant(variant: Variant, source: Path, target: Path) -> None:
         shutil.copyfile(variant_folder(source, variant) / entry.path, copy)
 
 
-def faults_of(root: Path, index: Index) -> list[dict[str, str | None]]:
-    """Every file that `index` lists and that is missing below `root` (`got` is None) or differs."""
-    faults = []
-    for path, entry in _listed(index):
-        try:
-            size, sha256 = hash_file(root / path)
-        except OSError:
-            faults.append({"file": path, "expected": entry.sha256, "got": None})
-            continue
-        if (size, sha256) != (entry.size, entry.sha256):
-            faults.append({"file": path, "expected": entry.sha256, "got": sha256})
-    return faults
+def faults_of(root: Path, index: Index) -> tuple[Fault, ...]:
+    """Every file that `index` lists and that is missing below `root` or differs."""
+    return tuple(remote_faults(listed_files(index), lambda path: (root / path).open("rb")))
 
 
 def check_revision(root: Path, index: Index, *, hint: str) -> None:
     """Compare every file that `index` lists with the bytes below `root`.
 
     Raises:
-        PublishError: Lists each file that is missing or differs, with the digests expected and got.
+        PublishError: Lists each file that is missing or differs, with what was expected and got.
     """
     if faults := faults_of(root, index):
-        words = ", ".join(
-            f"`{fault['file']}` (sha256 expected {fault['expected']}, got {fault['got'] or 'no file'})"
-            for fault in faults
-        )
+        words = ", ".join(f"`{fault.file}` (expected {fault.expected}, got {fault.got})" for fault in faults)
         raise PublishError(
-            f"files in `{root}` differ from what `{INDEX_NAME}` lists: {words}", hint=hint, faults=faults
+            f"files in `{root}` differ from what `{INDEX_NAME}` lists: {words}",
+            hint=hint,
+            faults=[vars(fault) for fault in faults],
         )
-
-
-def _listed(index: Index) -> Iterator[tuple[str, FileEntry]]:
-    for variant in index.variants:
-        yield variant.wheel.path, variant.wheel
-        for entry in variant.files:
-            yield f"{BUILD}/{variant.name}/{entry.path}", entry
