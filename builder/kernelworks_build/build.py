@@ -18,12 +18,13 @@ from kernelworks.model.decode import parse_json
 from kernelworks.model.index import INDEX_NAME, Index
 from kernelworks.model.variant import Variant
 from kernelworks_build.cache import ResultCache
+from kernelworks_build.errors import AuditError, CompileError
 from kernelworks_build.job import BUILDER, Job, Project, Workplace
 from kernelworks_build.matrix import Matrix
 from kernelworks_build.plan import PlannedVariant
 from kernelworks_build.revision import CARD, copy_variant, merge, read_revision, variant_folder
 
-__all__ = ["Built", "build", "write_dist"]
+__all__ = ["Built", "build", "build_all", "write_dist"]
 
 _LOCK = ".lock"
 _OWN = {_LOCK, INDEX_NAME, "logs"}
@@ -81,8 +82,38 @@ def build(project: Project, planned: PlannedVariant, workplace: Workplace) -> Bu
 
         compiled = make(job, workplace, folder)
 
-    entry = ResultCache(workplace.cache / "variants").get_or_make(job.key(workplace), fill)
+    entry = ResultCache(workplace.cache / "variants", workplace.progress).get_or_make(job.key(workplace), fill)
     return Built.read(entry, cached=not compiled)
+
+
+def build_all(project: Project, plans: Sequence[PlannedVariant], workplace: Workplace) -> list[Built]:
+    """Build every variant, those after one that fails as well.
+
+    Raises:
+        CompileError, AuditError: Some fail; what is told of each, and which did not.
+    """
+    built: list[Built] = []
+    failed: list[CompileError | AuditError] = []
+    for planned in plans:
+        try:
+            built.append(build(project, planned, workplace))
+        except (CompileError, AuditError) as error:  # noqa: PERF203  # the author wants to know of all
+            failed.append(error)
+            workplace.progress.note(f"failed: {planned.name}")
+    if failed:
+        raise _together(failed, [item.variant.name for item in built])
+    return built
+
+
+def _together(failed: Sequence[CompileError | AuditError], fine: Sequence[str]) -> CompileError | AuditError:
+    """One error for all that failed, of the kind of the first."""
+    hints = [error.hint for error in failed if error.hint]
+    if fine:
+        hints.append(f"without a fault, and cached: {', '.join(f'`{name}`' for name in fine)}")
+    first, *others = failed
+    context = {"failed": [error.to_json() for error in failed]} if others else first.context
+    message = "\n\n".join(error.message.rstrip("\n") for error in failed)
+    return type(first)(message, hint="; ".join(dict.fromkeys(hints)) or None, **context, built=list(fine))
 
 
 def write_dist(project: Project, built: Sequence[Built], out: Path) -> Index:

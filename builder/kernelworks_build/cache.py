@@ -11,9 +11,9 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from filelock import FileLock
-
 from kernelworks.model.digest import FileEntry, canonical_json, list_tree
+from kernelworks_build.exclusive import exclusive
+from kernelworks_build.progress import SILENT, Progress
 from kernelworks_build.scratch import scratch
 
 __all__ = ["ResultCache"]
@@ -22,10 +22,11 @@ _ENTRY = "entry.json"
 
 
 class ResultCache:
-    """Entries below `root`, one folder per key."""
+    """Entries below `root`, one folder per key; `progress` hears when one that another process makes is waited for."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, progress: Progress = SILENT) -> None:
         self.root = root
+        self._progress = progress
 
     def get(self, key: str) -> Path | None:
         """The folder of the entry `key` with every byte checked, or None."""
@@ -45,7 +46,7 @@ class ResultCache:
         if found := self.get(key):
             return found
         self.root.mkdir(parents=True, exist_ok=True)
-        with FileLock(self.root / f".{key}.lock"):
+        with exclusive(self.root / f".{key}.lock", self._progress):
             return self.get(key) or self._make(key, fill)
 
     def _make(self, key: str, fill: Callable[[Path], None]) -> Path:

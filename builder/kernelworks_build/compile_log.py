@@ -17,6 +17,8 @@ _EDGE = re.compile(r"^\[\d+/\d+\] |^ninja: ")
 # `/src` where a path starts, not as a part of one
 _SOURCES = re.compile(r"""(?:(?<=[\s"']-I)|(?<![^\s"'`(\[<=:,]))/src(?![^\s"'`)\]>=:,;/])""")
 _DEPFILE = re.compile(r" && \S*cmake -E cmake_transform_depfile .*")
+_CLIMB = re.compile(r"""/(?!\.\.?/)[^/\s"':]+/\.\.(?=/)""")
+_UNSTABLE = re.compile(r"#error .*TORCH_(STABLE_ONLY|TARGET_VERSION)")
 _MISSING = re.compile(r"fatal error: ([^:\s]+): No such file or directory")
 
 
@@ -56,7 +58,7 @@ def compile_error(
         declared: Paths that the manifest lists.
         log: Where the whole log can be read afterwards.
     """
-    text = _SOURCES.sub(lambda _: str(project), result.log.read_text(encoding="utf-8", errors="replace"))
+    text = _in_the_authors_paths(result.log.read_text(encoding="utf-8", errors="replace"), project)
     failed = failures(text)
     if result.timed_out:
         message = f"`{variant}` was not compiled within the time limit"
@@ -64,8 +66,10 @@ def compile_error(
         message = f"compiling `{variant}` needed more memory than the sandbox may use"
     else:
         message = f"`{variant}` does not compile"
-    shown = "\n\n".join(f"{failure.command}\n{_head(failure.output)}" for failure in failed) or _head(text)
+    shown = "\n\n".join(f"{_head(failure.output)}\ncommand: {failure.command}" for failure in failed) or _head(text)
     hints = [*_undeclared(text, project, declared), f"the whole log is `{log}`"]
+    if _UNSTABLE.search(text):
+        hints.insert(0, "this kernel targets the stable ABI: include only torch/csrc/stable/* and torch/headeronly/*")
     if result.out_of_memory:
         hints.insert(0, "pass a smaller `--jobs`")
     return CompileError(
@@ -76,6 +80,14 @@ def compile_error(
         log=log,
         failures=[vars(failure) for failure in failed],
     )
+
+
+def _in_the_authors_paths(text: str, project: Path) -> str:
+    """`text` with `project` for `/src`, and without `..` in the middle of a path."""
+    climbs = 1
+    while climbs:
+        text, climbs = _CLIMB.subn("", text)
+    return _SOURCES.sub(lambda _: str(project), text)
 
 
 def _head(text: str) -> str:

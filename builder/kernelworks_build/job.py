@@ -85,7 +85,7 @@ class Workplace:
     @property
     def store(self) -> TreeStore:
         """The trees in the cache."""
-        return TreeStore(self.cache / "trees")
+        return TreeStore(self.cache / "trees", self.progress)
 
 
 @dataclass(frozen=True)

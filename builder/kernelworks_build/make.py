@@ -68,7 +68,7 @@ def make(job: Job, workplace: Workplace, folder: Path) -> bool:
         _compile(job, workplace, action, entry)
 
     key = hash_bytes(canonical_json({"action": action.digest(), "executor": workplace.executor.name}))
-    entry = ResultCache(workplace.cache / "actions").get_or_make(key, fill)
+    entry = ResultCache(workplace.cache / "actions", workplace.progress).get_or_make(key, fill)
     package = folder / "build" / job.planned.name
     _lay_out(package, job, entry / job.spec.output)
     report = audit(job.claims, package, lambda release: symbols(workplace.locks.symbol_list(release)))

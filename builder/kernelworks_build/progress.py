@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
-__all__ = ["Advance", "Progress", "SilentProgress"]
+__all__ = ["SILENT", "Advance", "Progress", "SilentProgress"]
 
 Advance = Callable[[int], None]
 """Tells that so many more units are done."""
@@ -31,3 +31,7 @@ class SilentProgress:
 
     def note(self, text: str) -> None:
         """Ignores `text`."""
+
+
+SILENT: Progress = SilentProgress()
+"""The listener where none is given."""

@@ -31,12 +31,11 @@ def create(name: str, template: str, folder: Path | None = None) -> Path:
     Raises:
         UsageError: Not a kernel name, no such template, or something is there already.
     """
-    repo_id = check_repo_id(name if "/" in name else f"{_DEFAULT_ORG}/{name}")
+    repo_id = name if "/" in name else f"{_DEFAULT_ORG}/{name}"
     kernel = repo_id.partition("/")[2]
-    try:
-        kernel_name(kernel)
-    except PydanticCustomError as error:  # the manifest's own rule and words
-        raise UsageError(str(error), hint=(error.context or {}).get("hint"), name=kernel) from error
+    if "/" not in kernel:
+        _check_name(kernel)
+    check_repo_id(repo_id)
     if template not in templates():
         near = difflib.get_close_matches(template, templates(), 1)
         raise UsageError(
@@ -59,6 +58,13 @@ def create(name: str, template: str, folder: Path | None = None) -> Path:
         _copy(resources.TEMPLATES / template, fresh, tokens)
         fresh.rename(target)  # takes the place of an empty folder
     return target
+
+
+def _check_name(kernel: str) -> None:
+    try:
+        kernel_name(kernel)
+    except PydanticCustomError as error:  # the manifest's own rule and words
+        raise UsageError(str(error), hint=(error.context or {}).get("hint"), name=kernel) from error
 
 
 def _unfit(target: Path) -> str | None:

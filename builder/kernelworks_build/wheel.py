@@ -110,7 +110,7 @@ def unpack_wheel(path: Path, target: Path) -> tuple[Claims, Path]:
     Nothing is written before every member has its place, and the size and SHA-256 that RECORD lists.
 
     Raises:
-        PackError: Not a zip file, not a wheel that this program wrote, or damaged.
+        PackError: No such file, not a zip file, not a wheel that this program wrote, or damaged.
     """
     claims = _proved(path)
     with zipfile.ZipFile(path) as archive:
@@ -120,6 +120,9 @@ def unpack_wheel(path: Path, target: Path) -> tuple[Claims, Path]:
 
 def _proved(path: Path) -> Claims:
     """The claims of the wheel at `path`, of which every member was read."""
+    if not path.is_file():
+        state = "is not a file" if path.exists() else "does not exist"
+        raise PackError(f"`{path}` {state}", hint="name a wheel, such as those in `dist/wheels`", wheel=path)
     dist_info = "-".join(path.name.split("-")[:2]) + ".dist-info"
     try:
         with zipfile.ZipFile(path) as archive:

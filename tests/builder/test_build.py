@@ -240,6 +240,24 @@ def test_a_compile_error_shows_command_message_and_log_in_the_authors_words(
     assert not (broken / "dist" / "kernel.json").exists()
 
 
+def test_a_variant_that_fails_keeps_no_other_from_being_built_and_dist_is_left_alone(
+    project: Path, kernel_build: Program, fresh_cache: Mapping[str, str], tmp_path: Path
+) -> None:
+    broken = copy_of(project, tmp_path / "broken")
+    for source in (broken / "cpu" / "silu_and_mul.cpp", broken / "cuda" / "silu_and_mul.cu"):
+        whole = source.read_text()
+        source.write_text(whole + f"int half(int x) {{ return x / {source.parent.name}_tow; }}\n")
+        if source.parent.name == "cpu":
+            one = kernel_build("build", broken, "--arch", "9.0", env=fresh_cache)
+            assert (one.code, f"without a fault, and cached: `{CUDA}`" in one.stderr) == (24, True), one.stderr
+    both = kernel_build("build", broken, "--arch", "9.0", "--json", env=fresh_cache)
+    error = both.document["error"]
+    assert (both.code, len(error["context"]["failed"]), error["context"]["built"]) == (24, 2, [])
+    assert "cpu_tow" in error["message"]
+    assert "cuda_tow" in error["message"]
+    assert not (broken / "dist" / "kernel.json").exists()
+
+
 def test_a_source_that_is_not_listed_is_not_seen_and_the_hint_says_so(
     project: Path, kernel_build: Program, fresh_cache: Mapping[str, str], tmp_path: Path
 ) -> None:

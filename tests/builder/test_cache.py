@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from kernelworks_build.cache import ResultCache
+from kernelworks_build.progress import SilentProgress
 
 
 def fill(folder: Path) -> None:
@@ -67,6 +69,32 @@ def test_of_eight_threads_one_makes_the_entry_and_the_others_wait(tmp_path: Path
     with ThreadPoolExecutor(8) as pool:
         entries = set(pool.map(lambda _: cache.get_or_make("k", slow), range(8)))
     assert (len(made), entries) == (1, {tmp_path / "k"})
+
+
+def test_who_waits_for_another_is_told_so(tmp_path: Path) -> None:
+    notes: list[str] = []
+
+    class Listener(SilentProgress):
+        def note(self, text: str) -> None:
+            notes.append(text)
+
+    begun, go_on = threading.Event(), threading.Event()
+
+    def slow(folder: Path) -> None:
+        begun.set()
+        go_on.wait(30)
+        fill(folder)
+
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(ResultCache(tmp_path, Listener()).get_or_make, "k", slow)
+        begun.wait(30)
+        assert notes == []
+        second = pool.submit(ResultCache(tmp_path, Listener()).get_or_make, "k", fill)
+        while not notes and not second.done():
+            time.sleep(0.01)
+        go_on.set()
+        assert first.result() == second.result()
+    assert notes == ["waiting for another process that builds the same"]
 
 
 def test_what_a_killed_process_left_goes_with_the_next_entry(tmp_path: Path) -> None:

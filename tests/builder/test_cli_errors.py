@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import signal
+import struct
 import subprocess
 import sys
+import termios
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kernelworks._version import __version__
 from kernelworks.model.digest import FileEntry, list_tree
 from kernelworks.model.index import Index
 from kernelworks.model.variant import BackendFacts, FrameworkFacts, Platform, PythonAbi, TorchSymbols, Variant
@@ -54,7 +60,7 @@ def test_what_the_system_refuses_is_told_with_path_reason_and_hint(
     [
         (("--frobnicate", "--json"), "frobnicate"),
         (("plan", "--frobnicate", "--json"), "frobnicate"),
-        (("audit", "--json"), "wheels"),
+        (("audit", "--json"), "WHEEL"),
         (("init", "--json"), "NAME"),
         (("build", "--jobs", "0", "--json"), "--jobs"),
         (("bulid", "--json"), "bulid"),
@@ -110,17 +116,17 @@ def test_more():
 
 @pytest.fixture(scope="module")
 def built(kernel_build: Program, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A project whose `dist` holds two variants of pure Python, which fit everywhere."""
+    """A project whose `dist` holds variants of pure Python, which fit everywhere; one cannot be imported."""
     project = Path(tmp_path_factory.mktemp("built") / "toy")
     assert kernel_build("init", "demo/toy-kernel", "--dir", project).code == 0
     for path in (project / "tests").glob("*.py"):  # those of the template need a real kernel
         path.unlink()
     (project / "tests" / "test_it.py").write_text(TESTS)
     variants = []
-    for name in ("first", "second"):
+    for name in ("broken", "first", "second"):
         folder = project / "dist" / "build" / name
         folder.mkdir(parents=True)
-        (folder / "__init__.py").write_text(f"WHO = {name!r}\n")
+        (folder / "__init__.py").write_text("import nothing_such\n" if name == "broken" else f"WHO = {name!r}\n")
         variants.append(
             Variant(
                 name=name,
@@ -165,6 +171,89 @@ def test_pytests_exit_code_is_told_and_not_passed_on(built: Path, kernel_build: 
     unknown = kernel_build("test", built, "--variant", "third")
     assert unknown.code == 21
     assert "`first`, `second`" in unknown.stderr
+
+
+def test_what_follows_two_dashes_is_pytests(built: Path, kernel_build: Program) -> None:
+    done = kernel_build("test", built, "--variant", "first", "--json", "--", "-k", "more")
+    assert (done.code, done.document["tests"], done.document["failures"]) == (0, 1, 0), done.stderr
+    none = kernel_build("test", built, "--variant", "first", "--", "-k", "nothing_such")
+    assert (none.code, "perhaps `-k nothing_such` leaves none" in none.stderr) == (2, True)
+
+
+def test_a_kernel_that_does_not_load_is_one_error_and_no_test_runs(built: Path, kernel_build: Program) -> None:
+    done = kernel_build("test", built, "--variant", "broken")
+    assert done.code == 15, done.stderr
+    assert "ModuleNotFoundError: No module named 'nothing_such'" in done.stderr
+    assert "test session starts" not in done.stdout
+
+
+def test_without_tests_nothing_is_run(built: Path, kernel_build: Program) -> None:
+    (built / "tests").rename(built / "away")
+    done = kernel_build("test", built)
+    (built / "away").rename(built / "tests")
+    assert (done.code, "there is no folder" in done.stderr) == (2, True)
+
+
+def test_each_diagnostic_is_said_once_and_the_file_itself_names_the_project(
+    toy: Path, kernel_build: Program, tmp_path: Path
+) -> None:
+    manifest = tmp_path / "build.toml"
+    text = (toy / "build.toml").read_text()
+    manifest.write_text(text.replace("version = 1", 'version = "1.0"').replace('["cpu", "cuda"]', '["cpu", "cpu"]'))
+    done = kernel_build("check", manifest, "--manifest-only")
+    assert (done.code, done.stdout) == (20, "")
+    lines = done.stderr.splitlines()
+    assert lines[-1].startswith("1 error, ")
+    assert all(line.startswith(f"{manifest}:") for line in lines[:-1])
+    assert len(set(lines)) == len(lines)
+    assert all(line.count("warning:") <= 1 for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"), [(("publish", "nowhere", "--registry", "r"), 2), (("audit", "nope.whl"), 26)]
+)
+def test_what_is_not_there_is_said_not_to_exist(
+    kernel_build: Program, tmp_path: Path, arguments: tuple[str, ...], code: int
+) -> None:
+    done = kernel_build(*arguments, cwd=tmp_path)
+    assert (done.code, f"`{arguments[1]}` does not exist" in done.stderr) == (code, True)
+
+
+def test_the_next_command_can_be_pasted(kernel_build: Program, tmp_path: Path) -> None:
+    done = kernel_build("init", "toy-kernel", "--dir", tmp_path / "a b")
+    assert done.stderr.endswith(f"next: kernel-build build '{tmp_path}/a b'\n")
+
+
+def test_the_version_is_told_and_help_keeps_what_stands_in_brackets(kernel_build: Program) -> None:
+    assert kernel_build("--version").stdout == f"kernel-build {__version__}\n"
+    assert "[-- PYTEST_ARGUMENT...]" in kernel_build("test", "--help").stdout
+
+
+def test_a_table_in_a_pipe_is_aligned_text(toy: Path, kernel_build: Program) -> None:
+    title, header, *rows = kernel_build("plan", toy).stdout.splitlines()
+    assert (title, header.split()[0], len(rows)) == ("variants", "variant", 2)
+    assert all(row.isascii() and row == row.rstrip() for row in rows)
+    assert {row.index(" cpu ") for row in rows if " cpu " in row} == {header.index("backend") - 1}
+
+
+@pytest.mark.parametrize("columns", [60, 90])
+def test_a_terminal_shows_the_variant_in_one_piece_and_no_escape_codes_where_none_are_wanted(
+    toy: Path, columns: int
+) -> None:
+    terminal, side = os.openpty()
+    fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+    command = [str(Path(sys.executable).with_name("kernel-build")), "plan", str(toy)]
+    with subprocess.Popen(command, stdin=side, stdout=side, env={**os.environ, "NO_COLOR": "1"}) as process:
+        os.close(side)
+        shown = b""
+        with suppress(OSError):  # how a terminal tells its end
+            while piece := os.read(terminal, 1 << 16):
+                shown += piece
+        assert process.wait() == 0
+    os.close(terminal)
+    assert b"torch-stable-abi211-cu130-x86_64-linux" in shown
+    assert b"\x1b" not in shown
+    assert (b"variant: torch" in shown) == (columns < 80)
 
 
 def test_an_interrupt_ends_with_one_line_and_130(tmp_path: Path) -> None:

@@ -73,6 +73,18 @@ def test_the_current_folder_is_not_pulled_away_from_under_a_shell(
         create("toy-kernel", "stable_abi", Path())
 
 
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("ünï", "try `uni`"), ("核核a", "looks like `silu-and-mul`"), ("a/b/cc", "an id is `org/name`")],
+)
+def test_a_refused_name_is_answered_with_one_that_is_near_or_with_the_form(
+    tmp_path: Path, name: str, hint: str
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        create(name, "stable_abi", tmp_path / "toy")
+    assert hint in str(caught.value.hint)
+
+
 @pytest.mark.parametrize("name", ["a/b/toy", "/toy", "org.-/toy", "a..b/toy", "org/import", "org/Toy"])
 def test_a_name_that_could_not_be_published_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(UsageError):

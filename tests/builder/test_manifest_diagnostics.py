@@ -211,7 +211,7 @@ def test_a_fault_is_reported_with_its_place_and_what_to_do(old: str, new: str, e
         ("class", "it is a keyword of Python", "try `class-kernel`"),
         ("json", "it is a module of Python's standard library", "try `json-kernel`"),
         ("k" * 300, "it has 300 characters and may have 64", "try `kkk"),
-        ("größe", "it may hold lower-case letters, digits and dashes, not `ß`, `ö`", "try `gr-e`"),
+        ("größe", "it may hold lower-case letters, digits and dashes, not `ß`, `ö`", "try `grosse`"),
     ],
 )
 def test_a_bad_name_is_refused_with_the_rule_that_it_breaks(name: str, broken: str, hint: str) -> None:
@@ -296,20 +296,59 @@ def test_of_an_older_or_newer_edition_only_the_edition_is_reported() -> None:
         )
     ]
     assert said(VALID.replace("edition = 5", "edition = 6\ncolour = 1")) == [
-        "build.toml:4:11: edition 6 is not read here; only 5 is read yet"
+        "build.toml:4:11: edition 6 is not read here; only 5 is read yet; a newer kernel-build may know it"
     ]
+    assert "write `edition = 5`" in said(VALID.replace("edition = 5", "edition = 3"))[0]
+
+
+@pytest.mark.parametrize("rest", ["", '[general.hub]\nrepo-id = "org/relu"\n'])
+def test_a_misspelt_table_is_not_taken_for_an_older_edition(rest: str) -> None:
+    assert said(VALID.replace("[general]", "[genral]") + rest) == [
+        "build.toml:1:2: `genral` is not a table of a manifest; did you mean `general`?"
+    ]
+
+
+def test_a_misspelt_backend_is_one_fault_without_those_that_follow_from_it() -> None:
+    cuda = '\n[kernel.relu_cuda]\nbackend = "cuda"\ndepends = ["torch"]\nsrc = ["cpu/relu.cpp"]\n'
+    text = VALID.replace('["cpu"]', '["cpu", "cud"]').replace("[kernel", '[torch.stable-abi]\ncuda = "2.11"\n\n[kernel')
+    assert said(text + cuda) == ["build.toml:6:20: `cud` is not a known backend; did you mean `cuda`?"]
+
+
+def test_a_python_file_that_does_not_compile_is_an_error_at_its_place() -> None:
+    Path("torch-ext/relu/ops.py").write_text("x = 1\ny = (\n")
+    assert said(VALID) == ["torch-ext/relu/ops.py:2:5: not valid Python: '(' was never closed"]
+    Path("torch-ext/relu/ops.py").write_text("x = '\\d'\n")  # only a warning of Python's
+    assert said(VALID) == []
+
+
+def test_a_file_that_no_index_may_list_is_refused_before_anything_is_built() -> None:
+    deep = Path("torch-ext/relu", *["d" * 60] * 4, "long_enough.json")
+    deep.parent.mkdir(parents=True)
+    deep.touch()
+    (found,) = said(VALID)
+    assert "would not be loaded from a published kernel; name it so that it is printable, at most 255 bytes" in found
+
+
+@pytest.mark.parametrize("line", ['license = "a\\u001b[2Jb"', 'upstream = "https://x/\\u001b[2J"'])
+def test_a_text_that_a_terminal_could_obey_is_refused(line: str) -> None:
+    key = line.partition(" ")[0]
+    kept = "\n".join(other for other in VALID.splitlines() if not other.startswith(key))
+    (found,) = said(kept.replace("edition = 5", f"edition = 5\n{line}"))
+    assert "\x1b" not in found
+    assert "\\x1b" in found
 
 
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
         ("a = 1\nb = [1,\n", "3:1: not valid TOML: "),
-        ("a = 1\n\nb == 2\n", "3:4: not valid TOML: invalid value"),
-        ("a = 1\na = 2\n", "2:6: not valid TOML: cannot overwrite a value"),
+        ("a = 1\n\nb == 2\n", "3:4: not valid TOML: invalid value; texts stand in quotes"),
+        ("[a.b]\n[a.b]\n", "2:5: not valid TOML: the table `[a.b]` is given twice"),
+        ("a = 1\na = 2\n", "2:1: not valid TOML: `a` is given twice"),
         (b"a = 1\nb = '\xff'\n", "2:6: not UTF-8 text; save it as UTF-8"),
         ("a = " + "[" * 50_000, "1:1: not a manifest: values are nested too deeply"),
     ],
-    ids=["open list", "two signs", "double key", "not UTF-8", "deep"],
+    ids=["open list", "two signs", "double table", "double key", "not UTF-8", "deep"],
 )
 def test_what_is_not_toml_is_reported_in_the_same_form(content: str | bytes, expected: str) -> None:
     (found,) = said(content)
@@ -320,7 +359,7 @@ def test_columns_count_characters_and_survive_a_byte_order_mark_and_windows_line
     text = VALID.replace('"Apache-2.0"', '"Größe ✓"').replace("version = 1", "version = true")
     windows = b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode()
     assert said(windows) == said(text)
-    assert said('x = {"ключ" = 1, y = 2}\n' + VALID)[0].startswith("build.toml:1:1: `x` is not a key")
+    assert said('x = {"ключ" = 1, y = 2}\n' + VALID)[0].startswith("build.toml:1:1: `x` is not a table")
 
 
 def test_reading_a_faulty_manifest_raises_all_faults_as_text_and_as_json() -> None:
@@ -331,6 +370,7 @@ def test_reading_a_faulty_manifest_raises_all_faults_as_text_and_as_json() -> No
     assert str(caught.value).splitlines() == [
         "build.toml:3:11: `general.version` must be a whole number, not `true`",
         "build.toml:13:12: `torhc` is not a known dependency; did you mean `torch`?",
+        "2 errors",
     ]
     assert caught.value.to_json()["context"]["diagnostics"][0] == {
         "file": "build.toml",

@@ -258,9 +258,40 @@ def test_an_artifact_that_no_origin_has_names_where_it_was_looked_for_and_how_to
 
     assert f"`{artifact.file}` (tool 1+b1) is at none of its origins" in caught.value.message
     assert f"{site.url}/debian/pool/tool_1%2Bb1_amd64.deb` (404 Not Found)" in caught.value.message
-    assert "(no connection)" in caught.value.message
+    assert "(connection refused)" in caught.value.message
     assert "secret" not in str(caught.value)
     assert "`kernel-build lock --host`" in str(caught.value.hint)
+
+
+def test_without_a_network_one_line_names_the_site_the_reason_and_a_few_packages(site: Site, tmp_path: Path) -> None:
+    artifacts = [deb(site, f"p{number}", DATA + bytes([number])) for number in range(7)]
+    progress = Recorder()
+    origins = Origins.of(archives=["http://someone:secret@127.0.0.1:9/debian"])
+
+    with pytest.raises(ToolchainError) as caught:
+        Fetcher(tmp_path, origins, progress).fetch(artifacts, relock="kernel-build lock --host")
+
+    assert caught.value.message == (
+        "cannot reach `http://***@127.0.0.1:9` (connection refused): "
+        "7 packages are missing: p0, p1, p2, p3, p4 and 2 more"
+    )
+    assert "check the network" in str(caught.value.hint)
+    assert "lock" not in str(caught.value.hint)
+    assert len(caught.value.context["files"]) == 7
+    assert progress.notes == ["`http://***@127.0.0.1:9`: connection refused; trying again"]
+
+
+@pytest.mark.parametrize(
+    ("index", "words"),
+    [
+        ("nonsense", "`nonsense` (it is not a URL)"),
+        ("ftp://127.0.0.1/simple", "`ftp://127.0.0.1` (it is no URL of http, https or file)"),
+    ],
+)
+def test_an_index_that_is_no_url_is_called_so(site: Site, tmp_path: Path, index: str, words: str) -> None:
+    with pytest.raises(ToolchainError, match=re.escape(f"cannot reach {words}: 1 package is missing")):
+        Fetcher(tmp_path, Origins.of(indexes=[index]), Recorder()).fetch([wheel()])
+    assert site.requests == []
 
 
 def test_all_faults_of_a_batch_are_reported_together_and_the_rest_is_kept(site: Site, tmp_path: Path) -> None:

@@ -8,12 +8,13 @@ import re
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
+from kernelworks._version import __version__
 from kernelworks.errors import HostError, KernelworksError, UsageError
 from kernelworks_build.cli.console import note, print_error
 
@@ -40,8 +41,9 @@ class _Commands(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
         if cmd_name not in COMMANDS:
             return None
-        single = typer.Typer(add_completion=False)
-        single.command(cmd_name)(import_module(f"{__name__}.{cmd_name}").command)
+        single = typer.Typer(add_completion=False, rich_markup_mode=None)  # what stands in brackets is no markup
+        module = import_module(f"{__name__}.{cmd_name}")
+        single.command(cmd_name, cls=getattr(module, "Form", None))(module.command)
         return get_command(single)
 
     def invoke(self, ctx: Any) -> Any:
@@ -52,11 +54,28 @@ class _Commands(TyperGroup):
             sys.exit(_INTERRUPTED)
 
 
-app = typer.Typer(cls=_Commands, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+app = typer.Typer(
+    cls=_Commands,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+def _print_version(wanted: bool) -> None:  # the signature is typer's
+    if wanted:
+        sys.stdout.write(f"kernel-build {__version__}\n")
+        raise typer.Exit
 
 
 @app.callback()
-def _root() -> None:
+def _root(
+    *,
+    version: Annotated[  # its callback does all
+        bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_print_version)
+    ] = False,
+) -> None:
     """Compile GPU kernels hermetically, audit them, and publish them."""
 
 

@@ -18,7 +18,7 @@ from kernelworks_build.wheel import unpack_wheel
 
 
 def command(
-    wheels: Annotated[list[Path], typer.Argument(help="Wheels that kernel-build made.")],
+    wheels: Annotated[list[Path], typer.Argument(help="Wheels that kernel-build made.", metavar="WHEEL")],
     *,
     as_json: JsonOption = False,
 ) -> None:

@@ -9,16 +9,15 @@ import typer
 
 from kernelworks.model.variant_name import format_version
 from kernelworks.settings import cache_root
-from kernelworks_build.build import Built, build, write_dist
+from kernelworks_build.build import Built, build_all, write_dist
 from kernelworks_build.cli.console import (
     JsonOption,
-    ProjectArgument,
     live_progress,
     megabytes,
     print_json,
     print_table,
 )
-from kernelworks_build.cli.project import DIST, ArchOption, VariantOption, open_plan
+from kernelworks_build.cli.project import DIST, ArchOption, ProjectArgument, VariantOption, open_plan
 from kernelworks_build.job import Project, Workplace
 from kernelworks_build.sandbox import executor
 
@@ -27,17 +26,19 @@ def command(
     project: ProjectArgument = Path(),
     *,
     variant: VariantOption = None,
-    out: Annotated[Path | None, typer.Option("--out", help="Where the result goes; without it, PROJECT/dist.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Where the result goes; without it, PROJECT/dist.", metavar="FOLDER")
+    ] = None,
     jobs: Annotated[
-        int | None, typer.Option("--jobs", min=1, help="Translation units at once; memory may lower it.")
+        int | None, typer.Option("--jobs", min=1, help="Translation units at once; memory may lower it.", metavar="N")
     ] = None,
     arch: ArchOption = None,
     sandbox: Annotated[
-        str, typer.Option("--sandbox", help="bwrap, or none (not hermetic, and recorded so).")
+        str, typer.Option("--sandbox", help="bwrap, or none (not hermetic, and recorded so).", metavar="NAME")
     ] = "bwrap",
     as_json: JsonOption = False,
 ) -> None:
-    """Build every variant of the plan; what is built already is not built again."""
+    """Build every variant of the plan. What is built already is not built again."""
     project = project.absolute()
     out = (out or project / DIST).absolute()
     manifest, plan, locks = open_plan(project, variant, arch)
@@ -46,7 +47,7 @@ def command(
             progress.note(f"not built: {item.subject}: {item.reason}")
         workplace = Workplace(cache_root(), locks, executor(sandbox), progress, out / "logs", jobs)
         source = Project.read(project, manifest, workplace.store)
-        built = [build(source, planned, workplace) for planned in plan.variants]
+        built = build_all(source, plan.variants, workplace)
         write_dist(source, built, out)
     if as_json:
         print_json({"out": str(out), "variants": [_document(item) for item in built]})

@@ -7,8 +7,10 @@ from typing import Annotated
 
 import typer
 
-from kernelworks_build.cli.console import JsonOption, ProjectArgument, note, print_json
+from kernelworks_build.cli.console import JsonOption, note, print_json
+from kernelworks_build.cli.project import ProjectArgument
 from kernelworks_build.manifest import MANIFEST, check_manifest, require
+from kernelworks_build.manifest.diagnostics import count
 
 
 def command(
@@ -19,7 +21,7 @@ def command(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Check build.toml and the files it names; print every fault as file:line:column."""
+    """Check build.toml and the files it names. Every fault is printed as file:line:column."""
     diagnostics = check_manifest(project, files=not manifest_only)
     require(diagnostics)
     if as_json:
@@ -27,4 +29,4 @@ def command(
         return
     for diagnostic in diagnostics:
         note(str(diagnostic))
-    note(f"{project / MANIFEST}: no error found")
+    note(f"{project / MANIFEST}: {count(diagnostics)}")

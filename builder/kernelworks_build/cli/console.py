@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
+from functools import partial
+from itertools import zip_longest
 from typing import Annotated, Any
 
 import typer
@@ -30,7 +32,6 @@ from kernelworks_build.progress import Advance, Progress
 
 __all__ = [
     "JsonOption",
-    "ProjectArgument",
     "live_progress",
     "megabytes",
     "note",
@@ -40,10 +41,8 @@ __all__ = [
 ]
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
-ProjectArgument = Annotated[Path, typer.Argument(help="The folder that holds build.toml.", show_default=True)]
-
 _LINE_SECONDS = 10.0
-_WIDE = 200  # columns where nobody's terminal sets a limit: a table in a log is not cut
+_NARROW = 80  # columns below which a table is a list
 
 
 def print_json(document: Any) -> None:
@@ -53,14 +52,38 @@ def print_json(document: Any) -> None:
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table on stdout."""
-    table = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    for row in rows:
-        table.add_row(*(escape(cell) for cell in row))
-    console = Console() if sys.stdout.isatty() else Console(width=_WIDE)
-    console.print(table)
+    """Print a table on stdout: aligned text for a log or a pipe, boxes on a terminal, a list on a narrow one."""
+    cells = list(rows)
+    console = _console()
+    if not sys.stdout.isatty():
+        sys.stdout.write(_aligned(title, columns, cells))
+    elif console.width < _NARROW:
+        blocks = ("\n".join(f"{key}: {cell}" for key, cell in zip(columns, row, strict=True)) for row in cells)
+        sys.stdout.write("\n\n".join([title, *blocks]) + "\n")
+    else:
+        table = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
+        for position, column in enumerate(columns):
+            table.add_column(column, overflow="fold", no_wrap=position == 0)
+        for row in cells:
+            table.add_row(*(escape(cell) for cell in row))
+        console.print(table)
+
+
+def _aligned(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table as text; a cell of several lines makes its row as high."""
+    lines = [line for row in (columns, *rows) for line in zip_longest(*map(str.splitlines, row), fillvalue="")]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    padded = ("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)
+    return "\n".join([title, *padded, ""])
+
+
+def _console(*, stderr: bool = False) -> Console:
+    """The terminal; with NO_COLOR it is sent no escape code at all, bold included."""
+    return Console(stderr=stderr, color_system=None if _no_color() else "auto")
+
+
+def _no_color() -> bool:
+    return bool(os.environ.get("NO_COLOR"))
 
 
 def note(text: str) -> None:
@@ -73,10 +96,11 @@ def print_error(error: KernelworksError, *, as_json: bool) -> None:
     if as_json:
         print_json({"error": error.to_json()})
         return
-    console = Console(stderr=True, soft_wrap=True, highlight=False)
-    console.print(f"[bold red]error[/]: {escape(error.message)}")
+    label = "" if "diagnostics" in error.context else "[bold red]error[/]: "  # each line has its place and severity
+    print_line = partial(_console(stderr=True).print, soft_wrap=True, highlight=False)
+    print_line(f"{label}{escape(error.message)}")
     if error.hint:
-        console.print(f"[bold cyan]hint[/]: {escape(error.hint)}")
+        print_line(f"[bold cyan]hint[/]: {escape(error.hint)}")
 
 
 def megabytes(size: float) -> str:
@@ -86,8 +110,8 @@ def megabytes(size: float) -> str:
 
 @contextmanager
 def live_progress() -> Iterator[Progress]:
-    """The listener that fits stderr: bars on a terminal, a line every ten seconds elsewhere."""
-    if sys.stderr.isatty():
+    """The listener that fits stderr: bars on a terminal that takes escape codes, a line every ten seconds elsewhere."""
+    if sys.stderr.isatty() and not _no_color():
         with _Bars() as bars:
             yield bars
     else:
@@ -98,7 +122,7 @@ class _Bars:
     """Bars on a terminal, one line per running task."""
 
     def __init__(self) -> None:
-        console = Console(stderr=True)
+        console = _console(stderr=True)
         label = TextColumn("{task.description}")
         self._bytes = RichBar(
             label, BarColumn(), DownloadColumn(), TransferSpeedColumn(), console=console, transient=True

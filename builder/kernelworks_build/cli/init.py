@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -14,8 +15,10 @@ from kernelworks_build.template import create
 def command(
     name: Annotated[str, typer.Argument(help="Kernel name (silu-and-mul), or org/name.", metavar="NAME")],
     *,
-    template: Annotated[str, typer.Option("--template", help="Which starter kernel.")] = "stable_abi",
-    directory: Annotated[Path | None, typer.Option("--dir", help="Where to create it; without it, ./NAME.")] = None,
+    template: Annotated[str, typer.Option("--template", help="Which starter kernel.", metavar="NAME")] = "stable_abi",
+    directory: Annotated[
+        Path | None, typer.Option("--dir", help="Where to create it; without it, ./NAME.", metavar="FOLDER")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Create a kernel that builds, is tested and does something useful."""
@@ -23,4 +26,4 @@ def command(
     if as_json:
         print_json({"folder": str(folder), "template": template})
         return
-    note(f"created {folder}; next: kernel-build build {folder}")
+    note(f"created {folder}; next: kernel-build build {shlex.quote(str(folder))}")

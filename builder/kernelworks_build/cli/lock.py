@@ -11,13 +11,12 @@ from kernelworks.errors import UsageError
 from kernelworks.settings import cache_root
 from kernelworks_build.cli.console import (
     JsonOption,
-    ProjectArgument,
     live_progress,
     megabytes,
     note,
     print_json,
 )
-from kernelworks_build.cli.project import LOCKS
+from kernelworks_build.cli.project import LOCKS, ProjectArgument
 from kernelworks_build.sandbox import executor
 from kernelworks_build.toolchain.fetch import Fetcher
 from kernelworks_build.toolchain.origins import Origins
@@ -28,17 +27,23 @@ from kernelworks_build.toolchain.store import TreeStore
 def command(
     project: ProjectArgument = Path(),
     *,
-    torch: Annotated[list[str] | None, typer.Option(help="A torch release (2.14.1); may be given again.")] = None,
-    cuda: Annotated[list[str] | None, typer.Option(help="A CUDA toolkit (13.0); may be given again.")] = None,
+    torch: Annotated[
+        list[str] | None, typer.Option(help="A torch release (2.14.1); may be given again.", metavar="VERSION")
+    ] = None,
+    cuda: Annotated[
+        list[str] | None, typer.Option(help="A CUDA toolkit (13.0); may be given again.", metavar="VERSION")
+    ] = None,
     host: Annotated[bool, typer.Option("--host", help="Compiler and tools, and with them the sysroot.")] = False,
     sysroot: Annotated[bool, typer.Option("--sysroot", help="The manylinux_2_28 sysroot.")] = False,
     python: Annotated[bool, typer.Option("--python", help="Python's headers.")] = False,
     tools: Annotated[bool, typer.Option("--tools", help="cmake and ninja.")] = False,
-    out: Annotated[Path | None, typer.Option("--out", help=f"Folder; without it, PROJECT/{LOCKS}.")] = None,
-    sandbox: Annotated[str, typer.Option("--sandbox", help="bwrap, or none.")] = "bwrap",
+    out: Annotated[
+        Path | None, typer.Option("--out", help=f"Where they go; without it, PROJECT/{LOCKS}.", metavar="FOLDER")
+    ] = None,
+    sandbox: Annotated[str, typer.Option("--sandbox", help="bwrap, or none.", metavar="NAME")] = "bwrap",
     as_json: JsonOption = False,
 ) -> None:
-    """Pin the newest packages that fit, and write lock files that `build` prefers to the shipped ones."""
+    """Pin the newest packages that fit. `build` prefers the lock files in PROJECT to the shipped ones."""
     flags = {"host": host, "sysroot": host or sysroot, "python": python, "tools": tools}
     names = [name for name, wanted in flags.items() if wanted]
     names += [f"cuda-{version}" for version in cuda or ()] + [f"torch-{release}" for release in torch or ()]
@@ -49,7 +54,7 @@ def command(
     folder = out or project / LOCKS
     with live_progress() as progress:
         fetcher = Fetcher(cache_root(), Origins(), progress)
-        store = TreeStore(cache_root() / "trees")
+        store = TreeStore(cache_root() / "trees", progress)
         runner = executor(sandbox)
         locks = [
             relock(name, folder, store=store, fetcher=fetcher, executor=runner, progress=progress) for name in names

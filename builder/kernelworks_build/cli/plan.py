@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from kernelworks.model.variant_name import format_version
-from kernelworks_build.cli.console import ProjectArgument, print_json, print_table
-from kernelworks_build.cli.project import ArchOption, VariantOption, open_plan
+from kernelworks_build.cli.console import print_json, print_table
+from kernelworks_build.cli.project import ArchOption, ProjectArgument, VariantOption, open_plan
 from kernelworks_build.plan import BuildPlan
 
 
@@ -27,7 +27,9 @@ def command(
     *,
     variant: VariantOption = None,
     arch: ArchOption = None,
-    output: Annotated[Format, typer.Option("--format", help="table, json, or a GitHub Actions matrix.")] = Format.TABLE,
+    output: Annotated[
+        Format, typer.Option("--format", help="table, json, or github: a matrix for GitHub Actions.", metavar="NAME")
+    ] = Format.TABLE,
     as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
 ) -> None:
     """Print the variants that `build` would make, without making them."""

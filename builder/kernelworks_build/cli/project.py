@@ -10,14 +10,24 @@ import typer
 from kernelworks.settings import cache_root
 from kernelworks_build.errors import PlanError, PublishError
 from kernelworks_build.job import Project
-from kernelworks_build.manifest import Manifest, read_manifest
+from kernelworks_build.manifest import MANIFEST, Manifest, read_manifest
 from kernelworks_build.matrix import Matrix
 from kernelworks_build.plan import BuildPlan, make_plan
 from kernelworks_build.revision import read_revision
 from kernelworks_build.toolchain.lock import LockSet
 from kernelworks_build.toolchain.store import TreeStore
 
-__all__ = ["DIST", "LOCKS", "ArchOption", "VariantOption", "open_dist", "open_locks", "open_plan"]
+__all__ = [
+    "DIST",
+    "LOCKS",
+    "ArchOption",
+    "ProjectArgument",
+    "VariantOption",
+    "folder_of_manifest",
+    "open_dist",
+    "open_locks",
+    "open_plan",
+]
 
 DIST = "dist"
 """Folder beside build.toml with what was built."""
@@ -25,6 +35,16 @@ DIST = "dist"
 LOCKS = "kernel-locks"
 """Folder beside build.toml with the project's own toolchain locks."""
 
+
+def folder_of_manifest(path: Path) -> Path:
+    """`path`, or its folder where it is a build.toml: both name a project."""
+    return path.parent if path.name == MANIFEST and not path.is_dir() else path
+
+
+ProjectArgument = Annotated[
+    Path,
+    typer.Argument(help="The folder that holds build.toml.", metavar="PROJECT", callback=folder_of_manifest),
+]
 VariantOption = Annotated[
     list[str] | None,
     typer.Option("--variant", help="Only variants whose name matches; may be given again.", metavar="GLOB"),

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
+import shlex
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import typer
+from typer.core import TyperCommand
 
 from kernelworks import host as this_host
-from kernelworks.errors import HostError, UsageError
+from kernelworks.errors import HostError, KernelworksError, LoadError, UsageError
 from kernelworks.model.index import INDEX_NAME, Index
 from kernelworks.resolve import chosen, weigh
-from kernelworks_build.cli.console import JsonOption, ProjectArgument, note, print_json
-from kernelworks_build.cli.project import VariantOption, open_dist
+from kernelworks_build.cli.console import JsonOption, note, print_json
+from kernelworks_build.cli.project import ProjectArgument, VariantOption, open_dist
 from kernelworks_build.errors import PlanError, TestError
 
 _COUNTS = ("tests", "failures", "errors", "skipped")
@@ -28,12 +33,46 @@ _OUTCOMES = {
     1: "the kernel's tests failed",
     2: "the kernel's tests were interrupted",
     4: "pytest cannot run the kernel's tests",
-    5: "there are no tests",
 }
+_NO_TESTS = 5
+_PROBE = """
+import json, pathlib, sys, traceback
+from kernelworks import get_kernel
+from kernelworks.errors import KernelworksError
+
+try:
+    get_kernel(sys.argv[1])
+except KernelworksError as error:
+    if cause := error.__cause__:
+        traceback.print_exception(type(cause), cause, cause.__traceback__)
+    pathlib.Path(sys.argv[2]).write_text(json.dumps(error.to_json()), encoding="utf-8")
+"""
 
 
-def command(project: ProjectArgument = Path(), *, variant: VariantOption = None, as_json: JsonOption = False) -> None:
-    """Run the tests in PROJECT/tests; `get_kernel` gives them the variant in PROJECT/dist that fits this process."""
+class Form(TyperCommand):
+    """A command line of which what follows `--` is for pytest."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        end = args.index("--") if "--" in args else len(args)
+        ctx.obj = args[end + 1 :]
+        return super().parse_args(ctx, args[:end])
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        return [*super().collect_usage_pieces(ctx), "[-- PYTEST_ARGUMENT...]"]
+
+
+def command(
+    context: typer.Context,
+    project: ProjectArgument = Path(),
+    *,
+    variant: VariantOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Run the kernel's own tests against what was built.
+
+    They lie in PROJECT/tests; `get_kernel` gives them the variant in PROJECT/dist that fits this process. What follows
+    `--` is passed on to pytest.
+    """
     project = project.absolute()
     manifest, dist = open_dist(project)
     repo_id = manifest.general.hub.repo_id
@@ -41,12 +80,19 @@ def command(project: ProjectArgument = Path(), *, variant: VariantOption = None,
         raise UsageError("build.toml names no repository to load by", hint="set `repo-id` in `[general.hub]`")
     if importlib.util.find_spec("pytest") is None:
         raise HostError("the kernel's tests need pytest", hint=f"run `{sys.executable} -m pip install pytest`")
+    if not (project / "tests").is_dir():
+        raise UsageError(f"there is no folder `{project / 'tests'}`", hint="write the kernel's tests there, for pytest")
     index = Index.from_bytes((dist / INDEX_NAME).read_bytes(), f"`{dist / INDEX_NAME}`")
     offered = _matching(index, variant or ("*",))
     fitting = chosen(weigh(offered.variants, this_host.detect()))
     name = fitting.name if fitting else None
     note(f"testing {repo_id} as built in {dist}: {name or 'no variant fits this process by itself'}")
-    code, counts = _run(project, repo_id, dist, offered, quiet=as_json)
+    with _offering(repo_id, dist, offered) as environment:
+        if fitting:
+            _require_loads(repo_id, environment)
+        code, counts = _run(project, environment, context.obj, quiet=as_json)
+    if code == _NO_TESTS:
+        raise UsageError(f"pytest finds no test in `{project / 'tests'}`", hint=_no_tests_hint(context.obj))
     if as_json:
         print_json({"repo": repo_id, "variant": name, "pytest": code, **counts})
         raise typer.Exit(TestError.exit_code if code else 0)
@@ -67,23 +113,58 @@ def _matching(index: Index, patterns: Sequence[str]) -> Index:
     return replace(index, variants=kept)
 
 
-def _run(project: Path, repo_id: str, dist: Path, offered: Index, *, quiet: bool) -> tuple[int, Mapping[str, int]]:
-    """The exit code of pytest, and its counts where it came so far; its words go to stderr if `quiet`."""
+@contextmanager
+def _offering(repo_id: str, dist: Path, offered: Index) -> Iterator[Mapping[str, str]]:
+    """The environment in which `get_kernel` takes `repo_id` from `dist`, of the variants of `offered`."""
     with TemporaryDirectory(prefix="kernelworks-") as temporary:
-        view = Path(temporary, "dist")
-        view.mkdir()
+        view = Path(temporary)
         (view / INDEX_NAME).write_bytes(offered.to_bytes())
         (view / "build").symlink_to(dist / "build")
-        report = Path(temporary, "report.xml")
         local = os.pathsep.join(filter(None, [f"{repo_id}={view}", os.environ.get("LOCAL_KERNELS")]))
+        yield os.environ | {"LOCAL_KERNELS": local}
+
+
+def _require_loads(repo_id: str, environment: Mapping[str, str]) -> None:
+    """Load the kernel in a process of its own: one error says more than one for every test.
+
+    Raises:
+        KernelworksError: As the loader raised it.
+    """
+    with TemporaryDirectory(prefix="kernelworks-") as temporary:
+        told = Path(temporary, "error.json")
+        command = [sys.executable, "-c", _PROBE, repo_id, str(told)]
+        done = subprocess.run(command, env=environment, stdout=sys.stderr, check=False)
+        if told.exists():
+            found = json.loads(told.read_bytes())
+            kinds = {kind.code: kind for kind in KernelworksError.__subclasses__()}
+            kind = kinds.get(found["code"], LoadError)
+            raise kind(found["message"], hint=found["hint"], **found["context"])
+    if done.returncode:
+        raise LoadError(f"Python ended while it loaded `{repo_id}` (exit code {done.returncode})", repo_id=repo_id)
+
+
+def _run(
+    project: Path, environment: Mapping[str, str], arguments: Sequence[str], *, quiet: bool
+) -> tuple[int, Mapping[str, int]]:
+    """The exit code of pytest, and its counts where it came so far; its words go to stderr if `quiet`."""
+    with TemporaryDirectory(prefix="kernelworks-") as temporary:
+        report = Path(temporary, "report.xml")
         done = subprocess.run(
-            [sys.executable, "-m", "pytest", f"--junit-xml={report}", str(project / "tests")],
+            [sys.executable, "-m", "pytest", f"--junit-xml={report}", str(project / "tests"), *arguments],
             cwd=project,
-            env=os.environ | {"LOCAL_KERNELS": local},
+            env=environment,
             stdout=sys.stderr if quiet else None,
             check=False,
         )
         return done.returncode, _counts(report) if report.is_file() else {}
+
+
+def _no_tests_hint(arguments: Sequence[str]) -> str:
+    return (
+        f"perhaps `{shlex.join(arguments)}` leaves none"
+        if arguments
+        else "pytest takes `test_*.py` with `def test_*()`"
+    )
 
 
 def _counts(report: Path) -> Mapping[str, int]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from kernelworks_build.manifest.positions import DocumentPath, Positions
 
-__all__ = ["Diagnostic", "Fault", "Severity", "cut", "nearest", "propose", "show"]
+__all__ = ["Diagnostic", "Fault", "Severity", "count", "cut", "nearest", "propose", "show"]
 
 Severity = Literal["error", "warning"]
 
@@ -64,6 +65,13 @@ class Diagnostic:
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
+
+
+def count(diagnostics: Sequence[Diagnostic]) -> str:
+    """How many errors and warnings there are: `2 errors, 1 warning`."""
+    totals = Counter(diagnostic.severity for diagnostic in diagnostics)
+    found = [f"{total} {severity}{'s' if total > 1 else ''}" for severity, total in sorted(totals.items())]
+    return ", ".join(found) or "no fault"
 
 
 def show(value: str) -> str:

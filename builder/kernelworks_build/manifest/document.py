@@ -14,6 +14,11 @@ from kernelworks_build.toml import TOMLDecodeError, parse_toml
 
 __all__ = ["Document", "parse_document"]
 
+_OVERWRITTEN = "Cannot overwrite a value"
+_DECLARED = re.compile(r"Cannot declare \((.*)\) twice")
+_QUOTED = re.compile("'([^']*)'")
+_PAIR = re.compile(r"\s*([^=#]+?)\s*=")
+
 
 @dataclass(frozen=True)
 class Document:
@@ -87,7 +92,15 @@ def _syntax_error(error: ValueError, text: str, file: str) -> Diagnostic:
     words, _, where = str(error).rpartition(" (at ") if isinstance(error, TOMLDecodeError) else (str(error), "", "")
     found = re.fullmatch(r"line (\d+), column (\d+)\)", where)
     place = (int(found[1]), int(found[2])) if found else _place(text, len(text))
-    return Diagnostic(file, *place, "error", f"not valid TOML: {words[:1].lower()}{words[1:]}")
+    line = "".join(text.split("\n")[place[0] - 1 : place[0]])
+    hint = None
+    if words == _OVERWRITTEN and (key := _PAIR.match(line)):
+        place, words = (place[0], key.start(1) + 1), f"`{key[1].strip()}` is given twice"
+    elif table := _DECLARED.fullmatch(words):
+        words = f"the table `[{'.'.join(re.findall(_QUOTED, table[1]))}]` is given twice"
+    elif words == "Invalid value":
+        hint = "texts stand in quotes"
+    return Diagnostic(file, *place, "error", f"not valid TOML: {words[:1].lower()}{words[1:]}", hint)
 
 
 def _place(text: str, offset: int) -> tuple[int, int]:

@@ -10,7 +10,9 @@ from pathlib import Path, PurePosixPath
 
 from pydantic_core import PydanticCustomError
 
-from kernelworks_build.manifest.diagnostics import Fault, nearest
+from kernelworks.errors import RepositoryError
+from kernelworks.model.decode import Node
+from kernelworks_build.manifest.diagnostics import Fault, nearest, show
 from kernelworks_build.manifest.document import Document
 from kernelworks_build.manifest.grammar import kernel_name, project_path
 from kernelworks_build.manifest.model import FRAMEWORKS, Framework, Manifest
@@ -100,6 +102,9 @@ def _package_faults(document: Document, framework: type[Framework], project: Pat
     for file in _package_files(project, folder, None):
         if leaves := _leaving(project / file, project):
             yield Fault(path, f"`{file}` {leaves}", "copy the file into the project")
+        elif not _loads(file.removeprefix(f"{folder}/")):
+            hint = "name it so that it is printable, at most 255 bytes in the package, without colon, quote, backslash"
+            yield Fault(path, f"{show(file)} would not be loaded from a published kernel", hint)
         elif (project / file).is_dir():
             yield Fault(path, f"`{file}` is a linked folder, which is not shipped", "copy the folder into the package")
     if (project / folder / GENERATED_MODULE).exists():
@@ -117,6 +122,15 @@ def _package_files(project: Path, folder: str, extensions: frozenset[str] | None
             continue
         if extensions is None or any(place.name.endswith(f".{extension}") for extension in extensions):
             yield f"{folder}/{relative.as_posix()}"
+
+
+def _loads(path: str) -> bool:
+    """Whether an index may list `path`: the loader's own rule."""
+    try:
+        Node(path, "", "").relative_path()
+    except RepositoryError:
+        return False
+    return True
 
 
 def _leaving(place: Path, project: Path) -> str | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import keyword
 import re
 import sys
+import unicodedata
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
@@ -154,8 +155,10 @@ def kernel_name(text: str) -> str:
 
 
 def _better_name(text: str) -> str | None:
-    cleaned = re.sub(r"[^a-z0-9]+", "-", text.lower()).lstrip("-0123456789")[:_MAX_NAME].rstrip("-")
-    if not cleaned:
+    parts = unicodedata.normalize("NFKD", text.casefold())
+    letters = "".join(part for part in parts if not unicodedata.combining(part))
+    cleaned = re.sub(r"[^a-z0-9]+", "-", letters).lstrip("-0123456789")[:_MAX_NAME].rstrip("-")
+    if not cleaned or 2 * len(cleaned) < min(len(text), _MAX_NAME):  # what is left would be another name
         return "a name looks like `silu-and-mul`"
     python_name = cleaned.replace("-", "_")
     taken = len(cleaned) < 2 or keyword.iskeyword(python_name) or python_name in sys.stdlib_module_names  # noqa: PLR2004
@@ -197,7 +200,8 @@ def _extension(text: str) -> str:
 
 
 def _git_url(text: str) -> str:
-    if re.fullmatch(r"(https?|git|ssh|git\+(ssh|https?))://[^\s/]+/\S*|[\w.-]+@[\w.-]+:(?!//)\S+", text):
+    address = r"(https?|git|ssh|git\+(ssh|https?))://[^\s/]+/\S*|[\w.-]+@[\w.-]+:(?!//)\S+"
+    if text.isprintable() and re.fullmatch(address, text):
         return text
     scheme, colon, _ = text.partition("://")
     what = f"{show(text)} is not the address of a git repository"

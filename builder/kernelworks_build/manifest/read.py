@@ -9,13 +9,14 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from kernelworks_build.errors import ManifestError
-from kernelworks_build.manifest.diagnostics import Diagnostic, Fault
+from kernelworks_build.manifest.diagnostics import Diagnostic, Fault, count, nearest
 from kernelworks_build.manifest.document import Document, parse_document
 from kernelworks_build.manifest.files import MANIFEST, file_faults
 from kernelworks_build.manifest.grammar import EDITION
 from kernelworks_build.manifest.model import FRAMEWORKS, Manifest
 from kernelworks_build.manifest.rules import RULES
-from kernelworks_build.manifest.wording import faults_of
+from kernelworks_build.manifest.syntax import syntax_errors
+from kernelworks_build.manifest.wording import faults_of, unknown_table
 
 __all__ = ["check_manifest", "parse_manifest", "read_manifest", "require"]
 
@@ -33,8 +34,12 @@ def read_manifest(project: Path) -> Manifest:
 
 
 def check_manifest(project: Path, *, files: bool = True) -> list[Diagnostic]:
-    """Every error and warning of the manifest in `project`, and of the files it names if `files`, by place."""
-    return _read(project, files=files)[1]
+    """Every error and warning of the manifest in `project`, by place, and of the files that it names if `files`.
+
+    Python files are compiled once the manifest, which says where they are, has no error.
+    """
+    manifest, diagnostics = _read(project, files=files)
+    return [*diagnostics, *syntax_errors(manifest, project)] if manifest and files else diagnostics
 
 
 def require(diagnostics: Sequence[Diagnostic]) -> None:
@@ -68,7 +73,7 @@ def parse_manifest(data: bytes, file: str, project: Path | None = None) -> tuple
 
 def _error(diagnostics: Sequence[Diagnostic]) -> ManifestError:
     return ManifestError(
-        "\n".join(str(diagnostic) for diagnostic in diagnostics),
+        "\n".join([*map(str, diagnostics), count(diagnostics)]),
         diagnostics=[diagnostic.to_json() for diagnostic in diagnostics],
     )
 
@@ -92,8 +97,8 @@ def _unreadable(project: Path, path: Path, error: OSError) -> tuple[str, str | N
 
 
 def _judge(document: Document, project: Path | None) -> tuple[Manifest | None, list[Fault]]:
-    if foreign := _foreign(document):
-        return None, [foreign]
+    if foreign := _misspelt_tables(document) or _foreign(document):
+        return None, foreign
     faults = list(chain.from_iterable(rule(document) for rule in RULES))
     if project is not None:
         faults += file_faults(document, project)
@@ -103,23 +108,37 @@ def _judge(document: Document, project: Path | None) -> tuple[Manifest | None, l
         return None, [*faults, *faults_of(error, document)]
 
 
-def _foreign(document: Document) -> Fault | None:
+def _misspelt_tables(document: Document) -> list[Fault]:
+    """Tables that are named almost like one of a manifest, where that can be why there is no edition."""
+    if "edition" in document.table("general"):
+        return []  # all other faults are worth telling, too
+    tables = Manifest.key_examples()
+    return [unknown_table(key) for key in document.data if key not in tables and nearest(key, tables)]
+
+
+def _foreign(document: Document) -> list[Fault]:
     """Why the document is no manifest of the edition read here; its other faults would mean nothing."""
     general = document.table("general")
     if "name" not in general and not {"kernel", *FRAMEWORKS} & document.data.keys():
-        return Fault(
-            (),
-            "this is not a kernel manifest: it has neither a name in `[general]` nor a framework table",
-            "give the folder of a kernel; the `build.toml` of one starts with `[general]`",
-        )
+        return [
+            Fault(
+                (),
+                "this is not a kernel manifest: it has neither a name in `[general]` nor a framework table",
+                "give the folder of a kernel; the `build.toml` of one starts with `[general]`",
+            )
+        ]
     if general and "edition" not in general:
-        return Fault(
-            ("general",),
-            f"`[general]` has no `edition`, so it is of an older edition, and only {EDITION} is read yet",
-            f"add `edition = {EDITION}` if it is written for that edition",
-            at="key",
-        )
+        return [
+            Fault(
+                ("general",),
+                f"`[general]` has no `edition`, so it is of an older edition, and only {EDITION} is read yet",
+                f"add `edition = {EDITION}` if it is written for that edition",
+                at="key",
+            )
+        ]
     edition = general.get("edition")
     if type(edition) is int and edition != EDITION:
-        return Fault(("general", "edition"), f"edition {edition} is not read here", f"only {EDITION} is read yet")
-    return None
+        older = f"write `edition = {EDITION}`, and `kernel-build check` tells what else has changed"
+        hint = f"only {EDITION} is read yet; {older if edition < EDITION else 'a newer kernel-build may know it'}"
+        return [Fault(("general", "edition"), f"edition {edition} is not read here", hint)]
+    return []

@@ -50,7 +50,7 @@ def declared_backends_are_compiled(document: Document) -> Iterator[Fault]:
 
 
 def components_are_declared(document: Document) -> Iterator[Fault]:
-    declared = {backend for _, backend in document.texts("general", "backends")}
+    declared = _declared(document)
     for name in document.table("kernel"):
         backend = _backend_of(document, name)
         if declared and backend in COMPONENTS and backend not in declared:
@@ -93,7 +93,7 @@ def bounds_are_in_order(document: Document) -> Iterator[Fault]:
 
 
 def stable_abi_is_used(document: Document) -> Iterator[Fault]:
-    declared = {backend for _, backend in document.texts("general", "backends")}
+    declared = _declared(document)
     for backend in document.table("torch", "stable-abi"):
         if declared and backend in known_backends() and backend not in declared:
             yield Fault(
@@ -143,6 +143,12 @@ RULES: tuple[Rule, ...] = (
 
 def _is_compiled(document: Document) -> bool:
     return any(form.compiled and key in document.data for key, form in FRAMEWORKS.items())
+
+
+def _declared(document: Document) -> set[str]:
+    """The declared backends; none where one is misspelt, for it may be the one that seems to be missing."""
+    declared = {backend for _, backend in document.texts("general", "backends")}
+    return declared if declared <= set(known_backends()) else set()
 
 
 def _backend_of(document: Document, component: str) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
@@ -18,7 +19,7 @@ from kernelworks_build.manifest.model import Manifest
 from kernelworks_build.manifest.positions import DocumentPath
 from kernelworks_build.manifest.table import Table
 
-__all__ = ["faults_of"]
+__all__ = ["faults_of", "unknown_table"]
 
 _FORMS: dict[str | int, type[Table]] = {f"<{backend}>": form for backend, form in COMPONENTS.items()}
 _FORMS["<undecided>"] = UndecidedComponent
@@ -83,7 +84,14 @@ def _refused(finding: _Finding) -> Fault:
     return Fault(finding.path, finding.details["what"], finding.details["hint"], at=at)  # type: ignore[arg-type]
 
 
+def unknown_table(key: str) -> Fault:
+    """That the manifest has no table `key`."""
+    return Fault((key,), f"{show(key)} is not a table of a manifest", propose(key, Manifest.key_examples()), at="key")
+
+
 def _unknown_key(finding: _Finding) -> Fault:
+    if len(finding.path) == 1:
+        return unknown_table(finding.key)
     owners = [backend for backend, form in COMPONENTS.items() if finding.key in form.key_examples()]
     hint = (
         f'it belongs in a component with `backend = "{owners[0]}"`'
@@ -108,8 +116,8 @@ def _empty_list(finding: _Finding) -> Fault:
 def _wrong_type(finding: _Finding) -> Fault:
     value = finding.value
     hint = None
-    if finding.kind == "int_type" and isinstance(value, str) and value.strip().isdecimal():
-        hint = f"write it without quotes: {show(value.strip())}"
+    if finding.kind == "int_type" and (number := re.fullmatch(r"\s*([0-9]+)[0-9.]*\s*", str(value))):
+        hint = f"write a whole number without quotes: `{number[1]}`"
     elif finding.kind == "string_type" and isinstance(value, int | Decimal):
         hint = f'write it in quotes: `"{_toml(value)}"`'
     elif finding.kind == "tuple_type" and isinstance(value, str):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -19,12 +20,13 @@ from kernelworks_build.progress import Advance, Progress
 from kernelworks_build.toolchain.locate import locate
 from kernelworks_build.toolchain.lock import Artifact
 from kernelworks_build.toolchain.origins import Origins
-from kernelworks_build.toolchain.remote import Remote, RemoteError, shown
+from kernelworks_build.toolchain.remote import Remote, RemoteError, shown, site
 
 __all__ = ["Fetcher"]
 
 _PAUSES = (0.2, 1.0, 3.0)  # seconds before an origin is asked again after a passing fault
 _CHUNK = 1 << 20
+_SHOWN = 5  # packages named in a message; the context names all
 
 
 class Fetcher:
@@ -61,8 +63,9 @@ class Fetcher:
             raise _together(faults, relock)
         return paths
 
-    def _download(self, artifacts: Sequence[Artifact]) -> list[ToolchainError]:
+    def _download(self, artifacts: Sequence[Artifact]) -> list[ToolchainError | _Missing]:
         stop = threading.Event()
+        retried: set[str] = set()
         label = f"fetching {len(artifacts)} package{'s' if len(artifacts) > 1 else ''}"
         with (
             Remote(self.origins.python.certificate, self.origins.python.proxy) as remote,
@@ -70,7 +73,7 @@ class Fetcher:
             ThreadPoolExecutor(self._jobs) as pool,
         ):
             downloads = [
-                _Download(artifact, self._folder, self.origins, remote, advance, self.progress, stop)
+                _Download(artifact, self._folder, self.origins, remote, advance, self.progress, stop, retried)
                 for artifact in artifacts
             ]
             running = [pool.submit(download.run) for download in downloads]
@@ -80,6 +83,20 @@ class Fetcher:
                 stop.set()
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
+
+
+@dataclass(frozen=True)
+class _Missing:
+    """An artifact that is at none of its origins: the places, and what each said."""
+
+    artifact: Artifact
+    looked: tuple[tuple[str, RemoteError], ...]
+
+    @property
+    def unasked(self) -> tuple[str, ...]:
+        """The sites without an answer, with the reason; empty where one answered that it has not the file."""
+        sites = {f"`{site(place)}` ({error})": error.asked for place, error in self.looked}
+        return () if any(sites.values()) else tuple(sites)
 
 
 @dataclass
@@ -93,6 +110,8 @@ class _Download:
     advance: Advance
     progress: Progress
     stop: threading.Event
+    retried: set[str]
+    """Sites that were noted as asked again, by any download of the batch."""
     told: int = 0
 
     @property
@@ -103,7 +122,7 @@ class _Download:
     def part(self) -> Path:
         return self.folder / f"{self.artifact.sha256}.part"
 
-    def run(self) -> ToolchainError | None:
+    def run(self) -> ToolchainError | _Missing | None:
         """Why the artifact is not in the cache afterwards; None where it is."""
         with FileLock(f"{self.path}.lock"):
             if self.path.is_file():
@@ -112,17 +131,17 @@ class _Download:
                     return None
                 self.progress.note(f"the cached `{self.artifact.file}` is damaged: fetching it again")
                 self.path.unlink()
-            looked: list[tuple[str, str]] = []
+            looked: list[tuple[str, RemoteError]] = []
             for url in locate(self.artifact, self.origins, self.remote, lambda *fault: looked.append(fault)):
                 try:
                     self._take(url)
                 except RemoteError as error:  # noqa: PERF203  # the next origin may have it
-                    looked.append((shown(url), str(error)))
+                    looked.append((shown(url), error))
                 except ToolchainError as error:
                     return error
                 else:
                     return None
-            return _gone(self.artifact, looked)
+            return _Missing(self.artifact, tuple(looked))
 
     def _take(self, url: str) -> None:
         """Complete the part file from `url`, prove it, and give it its name."""
@@ -133,7 +152,12 @@ class _Download:
                 self._stream(url)
             except RemoteError as error:
                 pause = next(pauses, None)
-                if error.lasting or pause is None or self.stop.wait(pause):
+                if error.lasting or pause is None:
+                    if not error.asked:
+                        self.remote.give_up(url, error)  # the other downloads need not find out for themselves
+                    raise
+                self._note_retry(url, error)
+                if self.stop.wait(pause):
                     raise
             except ToolchainError:
                 self.part.unlink()
@@ -142,6 +166,11 @@ class _Download:
             else:
                 self.part.replace(self.path)
                 return
+
+    def _note_retry(self, url: str, error: RemoteError) -> None:
+        if site(url) not in self.retried:
+            self.retried.add(site(url))
+            self.progress.note(f"`{site(url)}`: {error}; trying again")
 
     def _stream(self, url: str) -> None:
         wanted = self.artifact
@@ -198,26 +227,52 @@ def _wrong(artifact: Artifact, url: str, expected: str, got: str) -> ToolchainEr
     )
 
 
-def _gone(artifact: Artifact, looked: Sequence[tuple[str, str]]) -> ToolchainError:
-    where = ", ".join(f"`{place}` ({reason})" for place, reason in looked)
+def _gone(missing: _Missing) -> ToolchainError:
+    artifact = missing.artifact
+    where = ", ".join(f"`{place}` ({error})" for place, error in missing.looked)
     return ToolchainError(
         f"`{artifact.file}` ({artifact.name} {artifact.version}) is at none of its origins: {where}",
         file=artifact.file,
-        looked=[{"place": place, "reason": reason} for place, reason in looked],
+        looked=[{"place": place, "reason": str(error)} for place, error in missing.looked],
     )
 
 
-def _together(faults: Sequence[ToolchainError], relock: str) -> ToolchainError:
-    """One error for a batch, with what to do about artifacts that are gone."""
-    others = "name another origin in KERNELWORKS_PYPI_INDEX or KERNELWORKS_DEB_MIRROR"
-    gone = f"`{relock}` pins what the origins have now; or {others}"
-    wrong = f"an origin, or something on the way to it, has changed the file: {others}"
-    for fault in faults:
-        fault.hint = wrong if "expected" in fault.context else gone
-    if len(faults) == 1:
-        return faults[0]
+def _unreachable(sites: tuple[str, ...], artifacts: Sequence[Artifact]) -> ToolchainError:
+    """One error for all `artifacts` that the same `sites` should have given."""
+    names = sorted(artifact.name for artifact in artifacts)
+    count = f"{len(names)} packages are" if len(names) > 1 else "1 package is"
     return ToolchainError(
-        f"{len(faults)} packages cannot be had: " + "; ".join(fault.message for fault in faults),
-        hint="; ".join(dict.fromkeys(fault.hint for fault in faults if fault.hint)),
-        faults=[fault.to_json() for fault in faults],
+        f"cannot reach {' or '.join(sites)}: {count} missing: {_listed(names, ', ')}",
+        hint="check the network, or name another mirror by KERNELWORKS_DEB_MIRROR / KERNELWORKS_PYPI_INDEX",
+        sites=sites,
+        files=[artifact.file for artifact in artifacts],
     )
+
+
+def _together(faults: Sequence[ToolchainError | _Missing], relock: str) -> ToolchainError:
+    """One error for a batch, with what to do about each kind of fault."""
+    others = "name another origin in KERNELWORKS_PYPI_INDEX or KERNELWORKS_DEB_MIRROR"
+    errors, unasked = [], defaultdict(list)
+    for fault in faults:
+        if isinstance(fault, ToolchainError):
+            fault.hint = f"an origin, or something on the way to it, has changed the file: {others}"
+            errors.append(fault)
+        elif fault.unasked:
+            unasked[fault.unasked].append(fault.artifact)
+        else:
+            gone = _gone(fault)
+            gone.hint = f"`{relock}` pins what the origins have now; or {others}"
+            errors.append(gone)
+    errors += [_unreachable(sites, artifacts) for sites, artifacts in unasked.items()]
+    if len(errors) == 1:
+        return errors[0]
+    return ToolchainError(
+        f"{len(faults)} packages cannot be had:\n  " + _listed([error.message for error in errors], "\n  "),
+        hint="; ".join(dict.fromkeys(error.hint for error in errors if error.hint)),
+        faults=[error.to_json() for error in errors],
+    )
+
+
+def _listed(words: Sequence[str], separator: str) -> str:
+    more = len(words) - _SHOWN
+    return separator.join(words[:_SHOWN]) + (f"{separator.rstrip(' ,')} and {more} more" if more > 0 else "")

@@ -13,22 +13,25 @@ from kernelworks_build.toolchain.simple_index import IndexFile, files_of, linked
 __all__ = ["locate"]
 
 
-def locate(artifact: Artifact, origins: Origins, remote: Remote, on_fault: Callable[[str, str], None]) -> Iterator[str]:
+def locate(
+    artifact: Artifact, origins: Origins, remote: Remote, on_fault: Callable[[str, RemoteError], None]
+) -> Iterator[str]:
     """The URLs that may hold `artifact`, best first; `on_fault` hears who has not, and why."""
     if artifact.kind == "deb":
         yield from (f"{root.rstrip('/')}/{quote(artifact.path)}" for root in origins.archives)
         if not origins.archives:
-            on_fault("apt's configuration and KERNELWORKS_DEB_MIRROR", "no archive is named there")
+            what = "neither apt's configuration nor KERNELWORKS_DEB_MIRROR names one"
+            on_fault("a Debian archive", RemoteError(what, lasting=True, asked=False))
         return
     for place, files in _listings(artifact, origins, remote):
         try:
             urls = [file.url for file in files() if file.name == artifact.file]
         except RemoteError as error:
-            on_fault(place, str(error))
+            on_fault(place, error)
             continue
         yield from urls
         if not urls:
-            on_fault(place, "it does not list the file")
+            on_fault(place, RemoteError("it does not list the file", lasting=True))
 
 
 def _listings(

@@ -16,7 +16,7 @@ import requests
 
 from kernelworks.settings import offline
 
-__all__ = ["Body", "Remote", "RemoteError", "shown"]
+__all__ = ["Body", "Remote", "RemoteError", "shown", "site"]
 
 _CHUNK = 1 << 16
 _TIMEOUT = (15, 60)  # seconds: to connect, and between two chunks
@@ -31,11 +31,13 @@ class RemoteError(Exception):
     Args:
         reason: Why, in a few words.
         lasting: Whether asking again would give the same.
+        asked: Whether anybody answered: without an answer nothing is known of what is there.
     """
 
-    def __init__(self, reason: str, *, lasting: bool) -> None:
+    def __init__(self, reason: str, *, lasting: bool, asked: bool = True) -> None:
         super().__init__(reason)
         self.lasting = lasting
+        self.asked = asked
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,7 @@ class Remote:
             "timeout": _TIMEOUT,
             "verify": certificate or True,
         }
+        self._lost: dict[str, RemoteError] = {}
         self._session = requests.Session()
         self._session.headers["Accept-Encoding"] = "identity"
 
@@ -97,7 +100,9 @@ class Remote:
                 yield body
             return
         if offline():
-            raise RemoteError("KERNELWORKS_OFFLINE forbids the network", lasting=True)
+            raise RemoteError("KERNELWORKS_OFFLINE forbids the network", lasting=True, asked=False)
+        if lost := self._lost.get(site(url)):
+            raise lost
         headers = {"Accept": accept}
         if start or stop is not None:
             headers["Range"] = f"bytes={start}-{'' if stop is None else stop - 1}"
@@ -105,8 +110,13 @@ class Remote:
             with self._session.get(url, headers=headers, **self._how) as answer:
                 yield _body(answer)
         except requests.RequestException as error:
-            lasting = isinstance(error, requests.exceptions.InvalidURL | requests.exceptions.SSLError)
-            raise RemoteError(_reason(error), lasting=lasting) from error
+            raise RemoteError(
+                _reason(error), lasting=isinstance(error, _LASTING), asked=not isinstance(error, _UNASKED)
+            ) from error
+
+    def give_up(self, url: str, error: RemoteError) -> None:
+        """Answer with `error` from now on, for everything on the site of `url`."""
+        self._lost[site(url)] = RemoteError(str(error), lasting=True, asked=error.asked)
 
     def read(self, url: str, start: int, stop: int) -> bytes | None:
         """Bytes `start` to before `stop` of the file at `url`, or None where the server ignores ranges.
@@ -130,6 +140,12 @@ class Remote:
 def shown(url: str) -> str:
     """`url` for a message: without a password."""
     return re.sub(r"//[^/@]+@", "//***@", url)
+
+
+def site(url: str) -> str:
+    """The server that answers for `url`, for a message; `url` itself where it names none."""
+    parts = urlsplit(url)
+    return shown(f"{parts.scheme}://{parts.netloc}" if parts.netloc else url)
 
 
 @contextmanager
@@ -168,14 +184,27 @@ def _reason(error: requests.RequestException) -> str:
     for kind, words in _REASONS.items():
         if isinstance(error, kind):
             return words
-    return f"{type(error).__name__}"
+    return _system_words(error) or "no connection"
 
 
+def _system_words(error: BaseException | None) -> str | None:
+    """What the system said of a connection, below what libraries made of it."""
+    while error:
+        if isinstance(error, OSError) and error.strerror:
+            return error.strerror.lower()
+        error = error.__cause__ or error.__context__
+    return None
+
+
+_LASTING = (requests.exceptions.SSLError, ValueError)  # what is said of a bad URL is a ValueError
+_UNASKED = (requests.exceptions.ConnectionError, ValueError)
 _REASONS: dict[type[requests.RequestException], str] = {
     requests.exceptions.SSLError: "its certificate is not trusted",
     requests.exceptions.ProxyError: "the proxy gives no connection",
     requests.exceptions.Timeout: "no answer in time",
     requests.exceptions.ChunkedEncodingError: "the connection was cut",
-    requests.exceptions.ConnectionError: "no connection",
+    requests.exceptions.MissingSchema: "it is not a URL",
+    requests.exceptions.InvalidSchema: "it is no URL of http, https or file",
+    requests.exceptions.InvalidURL: "it is not a URL",
 }
 """First match wins: some of these are kinds of later ones."""

@@ -11,6 +11,8 @@ from filelock import FileLock
 from kernelworks.model.digest import canonical_json, hash_bytes
 from kernelworks_build.action import Tree
 from kernelworks_build.errors import ToolchainError
+from kernelworks_build.exclusive import exclusive
+from kernelworks_build.progress import SILENT, Progress
 from kernelworks_build.scratch import scratch
 from kernelworks_build.toolchain.tree import digest_of, remove, seal
 
@@ -18,10 +20,11 @@ __all__ = ["TreeStore"]
 
 
 class TreeStore:
-    """Sealed trees below `root`."""
+    """Sealed trees below `root`; `progress` hears when one that another process makes is waited for."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, progress: Progress = SILENT) -> None:
         self.root = root
+        self._progress = progress
 
     def get(self, digest: str) -> Tree | None:
         """The tree of that digest, or None where it has to be built; one that has changed is removed.
@@ -51,7 +54,7 @@ class TreeStore:
         if expected is None:
             return self._build(build, None, relock)
         self.root.mkdir(parents=True, exist_ok=True)
-        with self._lock(expected):
+        with exclusive(self._lock_file(expected), self._progress):
             return self.get(expected) or self._build(build, expected, relock)
 
     def _build(self, build: Callable[[Path], None], expected: str | None, relock: str) -> Tree:
@@ -59,7 +62,7 @@ class TreeStore:
             build(folder)
             digest = seal(folder)
             if expected is None:
-                with self._lock(digest):
+                with FileLock(self._lock_file(digest)):
                     return self.get(digest) or self._publish(folder, digest)
             if expected != digest:
                 raise ToolchainError(
@@ -86,8 +89,8 @@ class TreeStore:
     def _stamp(self, digest: str) -> Path:
         return self.root / f".{digest}.seen"
 
-    def _lock(self, digest: str) -> FileLock:
-        return FileLock(self.root / f".{digest}.lock")
+    def _lock_file(self, digest: str) -> Path:
+        return self.root / f".{digest}.lock"
 
 
 def _state(root: Path) -> str:

@@ -20,7 +20,9 @@ def check(case: Case) -> Iterator[Finding]:
         counts = ", ".join(f"{len(names)} from {owner}" for owner, names in known.items())
         yield good(f"symbols without a version: {counts}", elf.path)
         for name in found.unknown:
-            yield bad(f"nobody is known to bring `{demangle(name)}` (`{name}`)", elf.path)
+            own = name.startswith("_Z") and not case.policy.cxx_runtime_symbols.fullmatch(name)
+            doubt = ": declared but never defined?" if own else ""
+            yield bad(f"nobody is known to bring `{demangle(name)}` (`{name}`){doubt}", elf.path)
 
 
 RULE = Rule("unversioned-symbols", "every undefined symbol without a version is torch's or the interpreter's", check)
