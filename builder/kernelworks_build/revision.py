@@ -56,7 +56,7 @@ def copy_variant(variant: Variant, source: Path, target: Path) -> None:
 
 def faults_of(root: Path, index: Index) -> tuple[Fault, ...]:
     """Every file that `index` lists and that is missing below `root` or differs."""
-    return tuple(remote_faults(listed_files(index), lambda path: (root / path).open("rb")))
+    return tuple(remote_faults(listed_files(index), lambda entry: (root / entry.path).open("rb")))
 
 
 def check_revision(root: Path, index: Index, *, hint: str) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         RepositoryError,
         ResolveError,
         TransportError,
+        TrustError,
         UsageError,
         VerifyError,
     )
@@ -34,6 +35,7 @@ __all__ = [
     "RepositoryError",
     "ResolveError",
     "TransportError",
+    "TrustError",
     "UsageError",
     "VerifyError",
     "__version__",

@@ -24,8 +24,8 @@ from kernelworks.model.variant import Variant
 from kernelworks.resolve import chosen, no_fit, weigh
 from kernelworks.store import Store
 from kernelworks.transport import Transport, connect, read_revision
-from kernelworks.transport.directory_layout import version_ref
-from kernelworks.transport.repo_id import check_commit_or_ref, check_repo_id
+from kernelworks.transport.repo_id import check_commit_or_ref, check_repo_id, version_ref
+from kernelworks.trust import check_trust
 from kernelworks.verify import check_folder
 
 __all__ = ["Explanation", "explain", "get_kernel", "get_local_kernel", "has_kernel"]
@@ -94,24 +94,25 @@ def get_kernel(
     Args:
         repo_id: `org/name`. An entry of `LOCAL_KERNELS` for it takes the place of everything else.
         version: Version of the kernel's API; without it and `revision`, the newest with a variant that fits.
-        revision: A commit (64 hex digits) or a ref, instead of `version`.
+        revision: A commit (40 or 64 hex digits) or a ref, instead of `version`.
         backend: `cpu`, `cuda`, ...; without it, the one that torch is built for.
-        trust_remote_code: Consent to run code of an unknown publisher. A folder registry asks for none:
-            whoever names the folder trusts it.
-        registry: A folder; without it, `KERNELWORKS_REGISTRY`.
+        trust_remote_code: Consent to run code of a publisher whom the registry does not call trusted. A folder
+            asks for none: whoever names the folder trusts it.
+        registry: A folder or URL; without it, `KERNELWORKS_REGISTRY`, else `HF_ENDPOINT`.
 
     Raises:
         UsageError: An argument cannot be right.
         TransportError, RepositoryError: The registry cannot be read, or lacks what is asked for.
         ResolveError: No variant fits; it says why for each.
         VerifyError: Bytes are not those that were published; nothing was imported.
+        TrustError: Nobody has consented to run this publisher's code; nothing was fetched.
         LoadError: The kernel's own code failed.
     """
     _check_arguments(repo_id, version, revision, backend, trust_remote_code)
     source = _source(repo_id, registry)
     key = (repo_id, version, revision, backend, source)
     if key not in _modules:
-        _modules[key] = _load(repo_id, _offers(repo_id, version, revision, source), backend)
+        _modules[key] = _load(repo_id, _offers(repo_id, version, revision, source, trust_remote_code), backend)
     return _modules[key]
 
 
@@ -188,28 +189,32 @@ def _load(subject: str, offers: Iterator[_Offer], backend: str | None) -> Module
     raise no_fit(subject, tried)
 
 
-def _offers(repo_id: str, version: int | None, revision: str | None, source: Any) -> Iterator[_Offer]:
+def _offers(
+    repo_id: str, version: int | None, revision: str | None, source: Any, consent: bool = False
+) -> Iterator[_Offer]:
     """What may be loaded, the preferred first, each read when it is asked for."""
     if isinstance(source, _Override):
         yield _override_offer(repo_id, source.folder)
         return
-    transport = connect(source)
+    transport = connect(source, settings.cache_root())
     if revision is not None:
-        yield _offer(transport, repo_id, revision)
+        yield _offer(transport, repo_id, revision, None, consent)
     elif version is not None:
-        yield _offer(transport, repo_id, version_ref(version), version)
+        yield _offer(transport, repo_id, version_ref(version), version, consent)
     else:
         for known, commit in transport.versions(repo_id).items():
-            yield _offer(transport, repo_id, commit, known)
+            yield _offer(transport, repo_id, commit, known, consent)
 
 
-def _offer(transport: Transport, repo_id: str, revision: str, version: int | None = None) -> _Offer:
+def _offer(transport: Transport, repo_id: str, revision: str, version: int | None, consent: bool) -> _Offer:
     commit, index = read_revision(transport, repo_id, revision, version)
     store = Store(settings.cache_root())
 
     def prepare(variant: Variant) -> Path:
-        wheel = repo_id, commit, variant.wheel.path
-        return store.get(variant, lambda: transport.open(*wheel), transport.locate(*wheel))
+        if not consent:
+            check_trust(transport, repo_id)
+        origin = transport.locate(repo_id, commit, variant.wheel.path)
+        return store.get(variant, lambda: transport.open(repo_id, commit, variant.wheel), origin)
 
     return _Offer(Origin(repo_id, index.version, commit), index.variants, prepare)
 

@@ -15,6 +15,7 @@ __all__ = [
     "RepositoryError",
     "ResolveError",
     "TransportError",
+    "TrustError",
     "UsageError",
     "VerifyError",
 ]
@@ -116,3 +117,10 @@ class LoadError(KernelworksError):
 
     code = "load"
     exit_code = 15
+
+
+class TrustError(KernelworksError):
+    """Nobody has consented to run code of this publisher."""
+
+    code = "trust"
+    exit_code = 16

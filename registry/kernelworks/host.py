@@ -12,12 +12,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from kernelworks.backends import registered
-from kernelworks.backends.spec import HostBackend
+from kernelworks.backends.spec import Backend, HostBackend
 from kernelworks.errors import HostError
+from kernelworks.model.decode import Node
+from kernelworks.model.variant import ARCH_PATTERN, DeviceArchs
 from kernelworks.model.variant_name import Version2, format_version, parse_version
 
 __all__ = ["HostEnv", "Libc", "detect"]
 
+_VERSION = "[0-9]{1,4}[.][0-9]{1,4}"
+_WORD = "[a-z][a-z0-9_]{0,31}"
 _CPUS = {"amd64": "x86_64", "arm64": "aarch64"}
 
 
@@ -75,6 +79,53 @@ class HostEnv:
             "os": self.os,
             "libc": str(self.libc) if self.libc else None,
         }
+
+    @classmethod
+    def from_json(cls, node: Node) -> HostEnv:
+        """The process that `node` describes as `to_json` does; every fault names its key path."""
+        torch, cxx11, libc = (node.opt(key) for key in ("torch", "cxx11-abi", "libc"))
+        backends = node.get("backends")
+        found = backends.items(_backend)
+        if not found:
+            raise backends.fault("names no backend, and every process has one")
+        return cls(
+            python=_version(node.get("python")),
+            implementation=node.get("implementation").text(pattern=_WORD),
+            free_threaded=node.get("free-threaded").flag(),
+            torch=torch.text(pattern=f"{_VERSION}[0-9A-Za-z.+_-]{{0,64}}") if torch else None,
+            cxx11=cxx11.flag() if cxx11 else None,
+            backends=found,
+            cpu=node.get("cpu").text(pattern=_WORD),
+            os=node.get("os").text(pattern=_WORD),
+            libc=_libc_of(libc) if libc else None,
+        )
+
+
+def _version(node: Node) -> Version2:
+    return parse_version(node.text(pattern=_VERSION))
+
+
+def _backend(node: Node) -> HostBackend:
+    name = node.get("name").text(pattern=_WORD)
+    version = node.opt("version")
+    spec = registered().get(name)
+    devices = node.get("devices").items(lambda device: _device(device, spec))
+    return HostBackend(name, _version(version) if version else None, devices)
+
+
+def _device(node: Node, spec: Backend | None) -> str:
+    arch = node.text(pattern=ARCH_PATTERN)
+    if spec and spec.runs:
+        try:
+            spec.runs(DeviceArchs(), arch)
+        except ValueError as error:
+            raise node.fault(f"is `{arch}`, which no {spec.label} device has") from error
+    return arch
+
+
+def _libc_of(node: Node) -> Libc:
+    name, _, version = node.text(pattern=f"{_WORD} {_VERSION}").partition(" ")
+    return Libc(name, parse_version(version))
 
 
 def detect() -> HostEnv:

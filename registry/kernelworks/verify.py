@@ -61,8 +61,8 @@ def folder_faults(folder: Path, files: Iterable[FileEntry], beside: frozenset[st
         return (Fault(".", "files that can be read", str(error)),)
 
 
-def remote_faults(files: Iterable[FileEntry], open_file: Callable[[str], BinaryIO]) -> Iterator[Fault]:
-    """Which of `files` a registry lacks or has with other bytes; `open_file` opens one by its path."""
+def remote_faults(files: Iterable[FileEntry], open_file: Callable[[FileEntry], BinaryIO]) -> Iterator[Fault]:
+    """Which of `files` a registry lacks or has with other bytes; `open_file` opens one."""
     for entry in files:
         yield from _remote_faults(entry, open_file)
 
@@ -95,12 +95,14 @@ def verify_error(subject: str, faults: tuple[Fault, ...], *, hint: str | None) -
     )
 
 
-def _remote_faults(entry: FileEntry, open_file: Callable[[str], BinaryIO]) -> Iterator[Fault]:
+def _remote_faults(entry: FileEntry, open_file: Callable[[FileEntry], BinaryIO]) -> Iterator[Fault]:
     try:
-        with open_file(entry.path) as stream:
+        with open_file(entry) as stream:
             yield from content_faults(entry, stream)
     except RepositoryError:
         yield Fault(entry.path, "a file", "nothing")
+    except VerifyError as error:  # of a registry that looks at the bytes itself
+        yield Fault(entry.path, error.context["expected"], error.context["got"])
     except (TransportError, OSError) as error:
         yield Fault(entry.path, "a file that can be read", str(error))
 

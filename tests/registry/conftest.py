@@ -30,6 +30,7 @@ from kernelworks.model.variant import (
     Variant,
 )
 from kernelworks.transport import directory_layout as layout
+from kernelworks.transport.repo_id import version_ref
 
 hypothesis.settings.register_profile("registry", deadline=None, max_examples=50, database=None)
 hypothesis.settings.load_profile("registry")
@@ -133,7 +134,7 @@ class FolderRegistry:
         commit = write_revision(staged, repo_id.split("/")[1], version, list(kernels))
         revisions.mkdir(exist_ok=True)
         folder = staged.rename(revisions / commit)
-        ref = layout.ref_path(self.root, repo_id, layout.version_ref(version))
+        ref = layout.ref_path(self.root, repo_id, version_ref(version))
         ref.parent.mkdir(exist_ok=True)
         ref.write_text(f"{commit}\n")
         return Published(commit, folder, tuple(variant for variant, _ in kernels))

@@ -115,7 +115,7 @@ def test_an_explanation_has_every_variant_and_this_process(registry: Any, pack: 
         ({"backend": "cdua"}, r"backend `cdua` is not known .*; did you mean `cuda`\?"),
         ({"backend": ["cpu"]}, "is not known"),
         ({"trust_remote_code": "yes"}, "trust_remote_code must be True or False, not the text `yes`"),
-        ({"registry": "https://registry.invalid"}, "is a URL"),
+        ({"registry": "ftp://registry.invalid"}, "is a URL of a kind that no registry has"),
         ({"registry": 3}, "registry must be a path or a URL, not `3`"),
     ],
 )

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from kernelworks.errors import RepositoryError, TransportError, UsageError, VerifyError
+from kernelworks.model.digest import FileEntry
 from kernelworks.transport import connect, read_revision
 from kernelworks.transport import directory_layout as layout
 
@@ -49,7 +50,7 @@ def test_a_folder_is_named_by_path_or_file_url(tmp_path: Path) -> None:
     [
         (None, UsageError, "no registry is named.*KERNELWORKS_REGISTRY .* or name the registry in the call"),
         ("", UsageError, "no registry is named"),
-        ("https://registry.invalid/x", UsageError, "is a URL, and this version knows folders only"),
+        ("ftp://registry.invalid/x", UsageError, "is a URL of a kind that no registry has"),
         ("file://other/x", UsageError, "is not a file URL"),
         ("/nowhere/at/all", TransportError, "`/nowhere/at/all` does not exist; .*KERNELWORKS_REGISTRY"),
         (__file__, TransportError, "is a file, not a folder"),
@@ -77,7 +78,7 @@ def test_a_revision_is_read_by_ref_or_commit(registry: Any, pack: Callable[..., 
         commit, index = read_revision(transport, "org/demo", revision)
         assert (commit, index.variants) == (published.commit, published.variants)
     wheel = published.variants[0].wheel
-    with transport.open("org/demo", published.commit, wheel.path) as stream:
+    with transport.open("org/demo", published.commit, wheel) as stream:
         assert len(stream.read()) == wheel.size
 
 
@@ -112,7 +113,7 @@ def test_what_is_missing_is_named(registry: Any, pack: Callable[..., Any]) -> No
     with pytest.raises(RepositoryError, match=f"no revision `{'f' * 64}`; version 1 is `{published.commit}`"):
         transport.read_index("org/demo", "f" * 64)
     with pytest.raises(RepositoryError, match=r"lacks the file `wheels/x\.whl`"):
-        transport.open("org/demo", published.commit, "wheels/x.whl")
+        transport.open("org/demo", published.commit, FileEntry("wheels/x.whl", 0, "0" * 64))
     shutil.rmtree(registry.root / "org/demo/refs")
     with pytest.raises(RepositoryError, match="repository `org/demo` has no version"):
         transport.versions("org/demo")

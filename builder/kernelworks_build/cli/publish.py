@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -9,31 +11,40 @@ import typer
 
 from kernelworks import settings
 from kernelworks.errors import UsageError
-from kernelworks.transport.directory import folder_of
 from kernelworks_build.cli.console import JsonOption, note, print_json
-from kernelworks_build.cli.project import open_dist
+from kernelworks_build.cli.project import folder_of_manifest, open_dist
 from kernelworks_build.manifest import MANIFEST
 from kernelworks_build.publish import Published, publish
 
 
 def command(
-    dist: Annotated[Path, typer.Argument(help="What `build` made: the project, or its --out.")] = Path(),
+    dist: Annotated[
+        Path,
+        typer.Argument(
+            help="What `build` made: the project, or its --out.", metavar="PROJECT", callback=folder_of_manifest
+        ),
+    ] = Path(),
     *,
     to: Annotated[
         str | None, typer.Option("--to", help="org/name; without it, `repo-id` of the manifest.", metavar="ORG/NAME")
     ] = None,
     registry: Annotated[
-        str | None, typer.Option("--registry", help="A folder; without it, KERNELWORKS_REGISTRY.", metavar="FOLDER")
+        str | None, typer.Option("--registry", help="Without it, KERNELWORKS_REGISTRY.", metavar="URL|FOLDER")
     ] = None,
     allow_dirty: Annotated[
         bool, typer.Option("--allow-dirty", help="Although sources differ from their commit.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Publish what was built; every byte is checked first, and the registry changes whole or not at all."""
+    """Publish what was built. Every byte is checked first, and the registry changes whole or not at all."""
+    if not dist.is_dir():
+        state = "is not a folder" if dist.exists() else "does not exist"
+        raise UsageError(f"`{dist}` {state}", hint="name the project, or the `--out` of `kernel-build build`")
     target = registry or settings.registry()
     if target is None:
-        raise UsageError("no registry is named", hint="pass `--registry FOLDER` or set KERNELWORKS_REGISTRY")
+        raise UsageError(
+            "no registry is named", hint="pass `--registry URL` or `--registry FOLDER`, or set KERNELWORKS_REGISTRY"
+        )
     named = None
     if (dist / MANIFEST).is_file():
         manifest, dist = open_dist(dist)
@@ -43,7 +54,9 @@ def command(
         raise UsageError("no repository is named", hint="pass `--to ORG/NAME`, or set `repo-id` in `[general.hub]`")
     if named not in (None, repo_id):
         note(f"warning: {MANIFEST} names the repository `{named}`, and this goes to `{repo_id}`")
-    done = publish(dist, folder_of(target), repo_id, allow_dirty=allow_dirty)
+    if not sys.stderr.isatty():
+        os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # huggingface_hub draws them into files too
+    done = publish(dist, target, repo_id, allow_dirty=allow_dirty)
     if as_json:
         print_json({"repo": repo_id, **vars(done)})
     else:

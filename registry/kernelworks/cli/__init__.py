@@ -92,7 +92,7 @@ def _parser() -> argparse.ArgumentParser:
     add("doctor", "what this machine and process are")
     for command in (explain, info, verify):
         command.add_argument("repo_id", metavar="org/name")
-        command.add_argument("--registry", metavar="FOLDER", help="instead of KERNELWORKS_REGISTRY")
+        command.add_argument("--registry", metavar="URL|FOLDER", help="instead of KERNELWORKS_REGISTRY")
     explain.add_argument("--version", type=int, metavar="N", help="instead of the newest that fits")
     verify.add_argument("--version", type=int, metavar="N", help="instead of the newest")
     explain.add_argument("--revision", metavar="COMMIT", help="a commit or ref, instead of a version")

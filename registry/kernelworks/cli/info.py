@@ -18,7 +18,7 @@ __all__ = ["run"]
 
 def run(arguments: argparse.Namespace) -> Output:
     """Every version of a repository with its variants."""
-    transport = connect(arguments.registry or settings.registry())
+    transport = connect(arguments.registry or settings.registry(), settings.cache_root())
     repo_id = arguments.repo_id
     revisions = [read_revision(transport, repo_id, commit) for commit in transport.versions(repo_id).values()]
     document = {

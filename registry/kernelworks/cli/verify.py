@@ -10,7 +10,8 @@ from kernelworks.cli import Output
 from kernelworks.cli.table import table, terminal_width
 from kernelworks.model.decode import printable
 from kernelworks.transport import connect, read_revision
-from kernelworks.transport.directory_layout import listed_files, version_ref
+from kernelworks.transport.directory_layout import listed_files
+from kernelworks.transport.repo_id import version_ref
 from kernelworks.verify import REPUBLISH, remote_faults, verify_error
 
 __all__ = ["run"]
@@ -27,7 +28,7 @@ def run(arguments: argparse.Namespace) -> Output:
         version = next(iter(transport.versions(repo_id)))
     commit, index = read_revision(transport, repo_id, version_ref(version), version)
     files = tuple(listed_files(index))
-    faults = tuple(remote_faults(files, lambda path: transport.open(repo_id, commit, path)))
+    faults = tuple(remote_faults(files, lambda entry: transport.open(repo_id, commit, entry)))
     document = {
         "repo_id": repo_id,
         "registry": transport.location,

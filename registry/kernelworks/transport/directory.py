@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import difflib
 import os
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import BinaryIO
 
 from kernelworks.errors import RepositoryError, TransportError, UsageError
-from kernelworks.model.digest import hash_bytes
+from kernelworks.model.digest import FileEntry, hash_bytes
 from kernelworks.model.index import INDEX_NAME
 from kernelworks.transport import directory_layout as layout
-from kernelworks.transport.repo_id import check_commit_or_ref, check_repo_id, is_commit
+from kernelworks.transport.repo_id import check_commit_or_ref, check_repo_id, is_commit, version_of, version_ref
 from kernelworks.verify import REPUBLISH, Fault, verify_error
 
 __all__ = ["DirectoryTransport", "folder_of"]
 
-_REF_NAME = re.compile(r"v(0|[1-9][0-9]{0,8})", re.ASCII)
 _MAX_REF_BYTES = 128
 _SHOWN = 5
 _NEAR = 0.75
@@ -38,8 +36,8 @@ def folder_of(location: str) -> Path:
     parts = urlsplit(location)
     if parts.scheme != "file":
         raise UsageError(
-            f"registry `{location}` is a URL, and this version knows folders only",
-            hint="name a folder, by KERNELWORKS_REGISTRY or in the call",
+            f"registry `{location}` is a URL of a kind that no registry has",
+            hint="name a folder, or a URL that starts with `https://`, `http://` or `file://`",
             registry=location,
         )
     if parts.netloc not in {"", "localhost"} or not parts.path or parts.query or parts.fragment:
@@ -67,7 +65,7 @@ class DirectoryTransport:
             raise RepositoryError(
                 f"repository `{repo_id}` has no version", hint="`kernel-build publish` adds one", repo_id=repo_id
             )
-        return {version: self._read_ref(repo_id, layout.version_ref(version)) for version in versions}
+        return {version: self._read_ref(repo_id, version_ref(version)) for version in versions}
 
     def read_index(self, repo_id: str, revision: str) -> tuple[str, bytes]:
         check_commit_or_ref(revision)
@@ -82,18 +80,21 @@ class DirectoryTransport:
             raise verify_error(str(path), (fault,), hint=REPUBLISH)
         return commit, data
 
-    def open(self, repo_id: str, commit: str, path: str) -> BinaryIO:
-        file = layout.revision_folder(self._existing(repo_id), repo_id, commit) / path
+    def open(self, repo_id: str, commit: str, entry: FileEntry) -> BinaryIO:
+        file = layout.revision_folder(self._existing(repo_id), repo_id, commit) / entry.path
         try:
             return file.open("rb")
         except FileNotFoundError:
-            message = f"revision `{commit}` of `{repo_id}` lacks the file `{path}`"
-            raise RepositoryError(message, hint=REPUBLISH, repo_id=repo_id, file=path) from None
+            message = f"revision `{commit}` of `{repo_id}` lacks the file `{entry.path}`"
+            raise RepositoryError(message, hint=REPUBLISH, repo_id=repo_id, file=entry.path) from None
         except OSError as error:
             raise self._unreadable(file, error) from error
 
     def locate(self, repo_id: str, commit: str, path: str) -> str:
         return str(layout.revision_folder(self.root, repo_id, commit) / path)
+
+    def trusts(self, publisher: str) -> bool:  # noqa: ARG002  # part of the protocol
+        return True  # whoever names the folder does
 
     def _existing(self, repo_id: str) -> Path:
         check_repo_id(repo_id)
@@ -114,17 +115,17 @@ class DirectoryTransport:
             names = [path.name for path in folder.iterdir()] if folder.exists() else []
         except OSError as error:
             raise self._unreadable(folder, error) from error
-        return sorted((int(name[1]) for name in filter(None, map(_REF_NAME.fullmatch, names))), reverse=True)
+        return sorted((version for version in map(version_of, names) if version is not None), reverse=True)
 
     def _read_ref(self, repo_id: str, ref: str) -> str:
         path = layout.ref_path(self.root, repo_id, ref)
         data = self._read(path, _MAX_REF_BYTES)
         if data is None:
-            version = _REF_NAME.fullmatch(ref)
+            version = version_of(ref)
             there = ", ".join(map(str, self._versions(repo_id))) or "none"
             raise RepositoryError(
-                f"`{repo_id}` has no {f'version {version[1]}' if version else f'ref `{ref}`'}"
-                f" ({'there are' if version else 'its versions are'}: {there})",
+                f"`{repo_id}` has no {f'ref `{ref}`' if version is None else f'version {version}'}"
+                f" ({'its versions are' if version is None else 'there are'}: {there})",
                 repo_id=repo_id,
                 file=str(path),
             )

@@ -27,7 +27,6 @@ __all__ = [
     "refs_folder",
     "repo_folder",
     "revision_folder",
-    "version_ref",
 ]
 
 BUILD = "build"
@@ -52,11 +51,6 @@ def ref_path(root: Path, repo_id: str, ref: str) -> Path:
 def revision_folder(root: Path, repo_id: str, commit: str) -> Path:
     """The folder of one revision."""
     return repo_folder(root, repo_id) / "revisions" / check_commit_or_ref(commit)
-
-
-def version_ref(version: int) -> str:
-    """The ref of a version: `v3`."""
-    return f"v{version}"
 
 
 def listed_files(index: Index) -> Iterator[FileEntry]:

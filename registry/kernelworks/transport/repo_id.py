@@ -1,4 +1,4 @@
-"""Which texts are repository ids and revisions: checked before a path or a request is made of them."""
+"""Which texts are repository ids, revisions and versions: checked before a path or a request is made of them."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import re
 
 from kernelworks.errors import UsageError
 
-__all__ = ["check_commit_or_ref", "check_repo_id", "is_commit"]
+__all__ = ["check_commit_or_ref", "check_repo_id", "is_commit", "version_of", "version_ref"]
 
 _PART = r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,94}[A-Za-z0-9])?"
 _REPO_ID = re.compile(rf"{_PART}/{_PART}", re.ASCII)
 _COMMIT = re.compile("[0-9a-f]{64}", re.ASCII)
+_VERSION_REF = re.compile(r"v(0|[1-9][0-9]{0,8})", re.ASCII)
 
 
 def check_repo_id(repo_id: str) -> str:
@@ -37,12 +38,23 @@ def check_commit_or_ref(revision: str) -> str:
     if not isinstance(revision, str) or not re.fullmatch(_PART, revision, re.ASCII) or ".." in revision:
         raise UsageError(
             f"`{revision}` is not a revision",
-            hint="a revision is a commit (64 hex digits) or a ref such as `v1`",
+            hint="a revision is a commit (40 or 64 hex digits) or a ref such as `v1`",
             revision=str(revision),
         )
     return revision
 
 
 def is_commit(revision: str) -> bool:
-    """Whether `revision` is a commit: the SHA-256 of an index in lower-case hex."""
+    """Whether `revision` is a commit of a folder registry: the SHA-256 of an index in lower-case hex."""
     return bool(_COMMIT.fullmatch(revision))
+
+
+def version_ref(version: int) -> str:
+    """The ref of a version: `v3`."""
+    return f"v{version}"
+
+
+def version_of(ref: str) -> int | None:
+    """The version that `ref` is of, or None where it is another ref."""
+    match = _VERSION_REF.fullmatch(ref)
+    return int(match[1]) if match else None

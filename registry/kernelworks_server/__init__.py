@@ -1,0 +1,1 @@
+"""`kernel-registry`: a Hub for kernels on your own machine."""

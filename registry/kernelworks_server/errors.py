@@ -1,0 +1,151 @@
+"""Every answer of the registry that is a refusal: one class per reason, with the HTTP status it becomes.
+
+`X-Error-Code` is what the Hub's clients branch on and `X-Error-Message` what they show.
+"""
+
+# ruff: noqa: N818  # refusals are named as HTTP and the Hub name them
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from kernelworks.errors import KernelworksError
+from kernelworks.model.decode import printable
+
+__all__ = [
+    "BadRequest",
+    "Conflict",
+    "EntryNotFound",
+    "Forbidden",
+    "InvalidSignature",
+    "InvalidToken",
+    "NotFound",
+    "PreconditionFailed",
+    "RepoNotFound",
+    "RevisionNotFound",
+    "ServerError",
+    "SignInRequired",
+    "TooLarge",
+    "Unprocessable",
+]
+
+_HEADER_LENGTH = 500
+
+
+class ServerError(KernelworksError):
+    """The root of all refusals of the registry."""
+
+    code = "server"
+    exit_code = 30
+    status: ClassVar[int] = 500
+    hub_code: ClassVar[str | None] = None
+
+    def http(self) -> tuple[int, dict[str, str], dict[str, Any]]:
+        """The status, the headers and the JSON body that tell a client."""
+        headers = {"X-Error-Message": _header(str(self))}
+        if self.hub_code is not None:
+            headers["X-Error-Code"] = self.hub_code
+        return self.status, headers, {"error": str(self)}
+
+
+def _header(text: str) -> str:
+    """`text` as a header may carry it: one printable line of ASCII."""
+    return printable(text[:_HEADER_LENGTH]).encode("ascii", "backslashreplace").decode()
+
+
+class BadRequest(ServerError):
+    """What was asked makes no sense, whoever asks."""
+
+    status = 400
+
+
+class InvalidToken(ServerError):
+    """The token is unknown, revoked or expired."""
+
+    status = 401
+
+    def __init__(self) -> None:
+        # Clients compare this sentence letter by letter to tell a bad token from a private repository.
+        super().__init__("Invalid credentials in Authorization header")
+
+
+class SignInRequired(ServerError):
+    """Somebody may do this, but nobody says who asks."""
+
+    status = 401
+
+
+class Forbidden(ServerError):
+    """Who asks is known and lacks the right."""
+
+    status = 403
+
+
+class InvalidSignature(ServerError):
+    """A signed URL or access token is forged, expired, or meant for something else."""
+
+    status = 403
+
+
+class NotFound(ServerError):
+    """What was asked for does not exist."""
+
+    status = 404
+
+
+class RepoNotFound(NotFound):
+    """No such repository, or none that who asks may know of; anonymous askers get 401, as on the Hub."""
+
+    hub_code = "RepoNotFound"
+
+    def __init__(self, message: str, *, anonymous: bool = False, **context: Any) -> None:
+        super().__init__(message, **context)
+        self.anonymous = anonymous
+
+    def http(self) -> tuple[int, dict[str, str], dict[str, Any]]:
+        _, headers, body = super().http()
+        return (401 if self.anonymous else self.status), headers, body
+
+
+class RevisionNotFound(NotFound):
+    """The repository has no such branch, tag or commit."""
+
+    hub_code = "RevisionNotFound"
+
+
+class EntryNotFound(NotFound):
+    """The commit has no such file or folder; `commit` is told, because clients cache the absence under it."""
+
+    hub_code = "EntryNotFound"
+
+    def __init__(self, message: str, *, commit: str, **context: Any) -> None:
+        super().__init__(message, commit=commit, **context)
+        self.commit = commit
+
+    def http(self) -> tuple[int, dict[str, str], dict[str, Any]]:
+        status, headers, body = super().http()
+        return status, {**headers, "X-Repo-Commit": self.commit}, body
+
+
+class Conflict(ServerError):
+    """It exists already, or stands in the way."""
+
+    status = 409
+
+
+class PreconditionFailed(ServerError):
+    """The branch has moved since the commit was prepared."""
+
+    status = 412
+
+
+class TooLarge(ServerError):
+    """More bytes, files or operations than this registry takes at once."""
+
+    status = 413
+
+
+class Unprocessable(ServerError):
+    """The bytes are not those that were announced."""
+
+    status = 422

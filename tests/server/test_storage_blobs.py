@@ -1,0 +1,110 @@
+"""Bytes by their hash: what is kept, what is refused, and that nothing half-written stays."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import hypothesis
+import pytest
+from hypothesis import strategies as st
+
+from kernelworks_server.errors import NotFound, TooLarge, Unprocessable
+from kernelworks_server.services import Services
+
+MIB = 1 << 20
+
+
+def sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def stored(services: Services) -> list[Path]:
+    return [path for path in (services.config.root / "objects").rglob("*") if path.is_file()]
+
+
+def test_what_was_put_is_read_back_under_its_hash(services: Services) -> None:
+    data = [b"one ", b"", b"two"]
+    assert services.blobs.put(data, expected=sha256(b"one two"), limit=7) == (sha256(b"one two"), 7)
+    assert b"".join(services.blobs.read(sha256(b"one two"))) == b"one two"
+    assert services.blobs.size(sha256(b"one two")) == 7
+
+
+def test_no_bytes_are_a_blob_too(services: Services) -> None:
+    digest, size = services.blobs.put([], expected=None, limit=0)
+    assert (digest, size) == (sha256(b""), 0)
+    assert services.blobs.size(digest) == 0
+    assert list(services.blobs.read(digest)) == []
+
+
+def test_every_range_gives_the_bytes_of_a_slice(services: Services) -> None:
+    data = bytes(range(256)) * 12_000
+    digest, size = services.blobs.put([data], expected=None, limit=len(data))
+
+    @hypothesis.settings(deadline=None, max_examples=30, database=None)
+    @hypothesis.given(st.integers(0, size + 10), st.none() | st.integers(0, size + 10))
+    def check(start: int, stop: int | None) -> None:
+        assert b"".join(services.blobs.read(digest, start, stop)) == data[start:stop]
+
+    check()
+
+
+def test_a_large_blob_is_read_in_chunks(services: Services) -> None:
+    digest, _ = services.blobs.put((b"x" * MIB for _ in range(24)), expected=None, limit=24 * MIB)
+    assert max(len(chunk) for chunk in services.blobs.read(digest)) < 12 * MIB
+
+
+def test_the_wrong_hash_is_refused_with_both_and_nothing_stays(services: Services) -> None:
+    with pytest.raises(Unprocessable) as caught:
+        services.blobs.put([b"forged"], expected=sha256(b"genuine"), limit=100)
+    assert caught.value.context == {"expected": sha256(b"genuine"), "got": sha256(b"forged")}
+    assert stored(services) == []
+
+
+def test_an_endless_body_is_refused_at_the_limit_and_nothing_stays(services: Services) -> None:
+    taken = 0
+
+    def endless() -> Iterator[bytes]:
+        nonlocal taken
+        while True:
+            taken += 1
+            yield b"x" * MIB
+
+    with pytest.raises(TooLarge):
+        services.blobs.put(endless(), expected=None, limit=30 * MIB)
+    assert taken == 31
+    assert stored(services) == []
+
+
+def test_an_upload_that_breaks_off_leaves_nothing(services: Services) -> None:
+    def broken() -> Iterator[bytes]:
+        yield b"x" * 20 * MIB
+        raise ConnectionResetError
+
+    with pytest.raises(ConnectionResetError):
+        services.blobs.put(broken(), expected=None, limit=100 * MIB)
+    assert stored(services) == []
+
+
+def test_the_same_bytes_are_stored_once(services: Services) -> None:
+    digest, _ = services.blobs.put([b"twin"], expected=None, limit=10)
+    (before,) = stored(services)
+    inode = before.stat().st_ino
+    services.blobs.put([b"tw", b"in"], expected=digest, limit=10)
+    (after,) = stored(services)
+    assert (after, after.stat().st_ino) == (before, inode)
+
+
+def test_a_blob_that_lost_bytes_is_repaired_by_the_next_upload(services: Services) -> None:
+    digest, _ = services.blobs.put([b"whole"], expected=None, limit=10)
+    stored(services)[0].write_bytes(b"who")
+    services.blobs.put([b"whole"], expected=digest, limit=10)
+    assert b"".join(services.blobs.read(digest)) == b"whole"
+
+
+@pytest.mark.parametrize("name", ["", "0" * 63, "A" * 64, "../../secret", "../secret" + "0" * 55, "0" * 64])
+def test_what_is_no_blob_is_not_found(services: Services, name: str) -> None:
+    assert services.blobs.size(name) is None
+    with pytest.raises(NotFound):
+        services.blobs.read(name)
