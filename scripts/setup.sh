@@ -50,7 +50,7 @@ pip() {
 
 wanted="$torch $(cksum pyproject.toml)"
 if [ "$(cat "$venv/ready" 2>/dev/null || true)" != "$wanted" ]; then
-  say "installing ${torch:-no torch} and the project into $venv: 1 GB, a minute or two"
+  say "installing ${torch:-no torch} and the project into $venv; the first time takes a minute or two"
   if [ -n "$torch" ]; then pip "$torch"; fi
   pip --editable '.[build,server,dev]'
   printf '%s\n' "$wanted" > "$venv/ready"

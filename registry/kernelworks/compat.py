@@ -20,7 +20,7 @@ from kernelworks.host import HostEnv
 from kernelworks.model.variant import BackendFacts, FrameworkFacts, Platform, PythonAbi, Variant
 from kernelworks.model.variant_name import format_version, parse_version
 
-__all__ = ["Accepted", "Rank", "Reason", "Rejected", "Verdict", "judge"]
+__all__ = ["Accepted", "Rank", "Reason", "Rejected", "Verdict", "judge", "rank_of"]
 
 Rank = tuple[int, int, int, int, int, str]
 """Sorts as the module's docstring says, the best first."""
@@ -81,11 +81,12 @@ def judge(variant: Variant, host: HostEnv, backend: str | None = None) -> Verdic
         *_framework(variant.framework, host),
         *_backend(variant.backend, host, backend or host.default_backend),
     )
-    rank = _rank(variant)
+    rank = rank_of(variant)
     return Rejected(variant, rank, reasons) if reasons else Accepted(variant, rank)
 
 
-def _rank(variant: Variant) -> Rank:
+def rank_of(variant: Variant) -> Rank:
+    """Where `variant` stands among those that fit; the lowest is taken."""
     framework, toolkit = variant.framework.version or (0, 0), variant.backend.version or (0, 0)
     return (
         _FRAMEWORK_ORDER.index(variant.framework.kind),

@@ -1,10 +1,11 @@
-"""The registry as an ASGI application: pages first, then the Hub's protocol, around them limits and the request log."""
+"""The registry as an ASGI application: pages, then protocols, around them limits, counts and the request log."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from anyio import to_thread
 from fastapi import FastAPI
 from fastapi.responses import JSONResponse
 from starlette.requests import Request
@@ -15,9 +16,12 @@ from kernelworks_server.bodies import BodyLimit
 from kernelworks_server.config import Config
 from kernelworks_server.errors import ServerError
 from kernelworks_server.hub import routes as hub
+from kernelworks_server.metrics import MEDIA_TYPE, Counting, Counts, admit, exposition, stock
 from kernelworks_server.pages import routes as pages
+from kernelworks_server.rates import RateLimit
 from kernelworks_server.request_log import RequestLog
 from kernelworks_server.services import Services, open_services
+from kernelworks_server.simple import routes as simple
 
 __all__ = ["create_app"]
 
@@ -42,10 +46,14 @@ def create_app(config: Config) -> FastAPI:
     )
     app.state.services = services
     app.add_exception_handler(ServerError, _refuse)
+    counts = Counts()
     app.add_middleware(BodyLimit, limit=config.limits.body)
+    app.add_middleware(RateLimit, people=services.people, limits=config.limits)
+    app.add_middleware(Counting, counts=counts, routes=app.router.routes)
     app.add_middleware(RequestLog)
     _add_health(app, services)
-    app.router.routes.extend([*pages.router(services), *hub.router(services)])
+    _add_metrics(app, services, counts)
+    app.router.routes.extend([*pages.router(services), *simple.router(services), *hub.router(services)])
     return app
 
 
@@ -54,6 +62,14 @@ def _add_health(app: FastAPI, services: Services) -> None:
     def health() -> dict[str, str]:
         services.database.ping()
         return {"status": "ok", "version": __version__}
+
+
+def _add_metrics(app: FastAPI, services: Services, counts: Counts) -> None:
+    @app.get("/metrics", summary="Prometheus metrics, for operators and programs on this machine")
+    async def metrics(request: Request) -> Response:
+        await to_thread.run_sync(admit, request, services.people)
+        held = await to_thread.run_sync(stock, services.database)
+        return Response(exposition([*counts.families(), *held]), media_type=MEDIA_TYPE)
 
 
 async def _refuse(_: Request, error: Exception) -> Response:

@@ -21,8 +21,9 @@ import typer
 from sqlalchemy.exc import SQLAlchemyError
 
 from kernelworks.errors import HostError, KernelworksError, UsageError
+from kernelworks_server import events
 from kernelworks_server.collect import collect
-from kernelworks_server.config import open_config
+from kernelworks_server.config import Limits, Rate, open_config
 from kernelworks_server.request_log import JsonLines
 from kernelworks_server.services import Services, open_services
 
@@ -91,6 +92,12 @@ def serve(
     database: DatabaseUrl = None,
     store: StoreUrl = None,
     base_url: Annotated[str | None, typer.Option(metavar="URL", help="the address that clients know")] = None,
+    api_rate: Annotated[
+        int, typer.Option(help="questions that one token or address may ask in five minutes; 0: any number", min=0)
+    ] = Limits.api.requests,
+    file_rate: Annotated[
+        int, typer.Option(help="requests for or with the bytes of files, likewise", min=0)
+    ] = Limits.files.requests,
     *,
     as_json: AsJson = False,
 ) -> None:
@@ -103,7 +110,9 @@ def serve(
         signal.signal(stop, lambda *_: sys.exit(0))
     listener = _listen(host, port)  # before anything is made: a port in use must not cost the token that is told once
     with listener:
-        application = create_app(open_config(root, database=database, store=store, base_url=base_url))
+        limits = Limits(api=Rate(api_rate), files=Rate(file_rate))
+        config = open_config(root, database=database, store=store, base_url=base_url, limits=limits)
+        application = create_app(config)
         first_token = application.state.services.people.begin()
         address = f"[{host}]" if ":" in host else host
         url = base_url or f"http://{address}:{listener.getsockname()[1]}"
@@ -262,3 +271,26 @@ def gc(
         found = collect(registry.database, registry.blobs, grace)
     text = f"deleted {found.blobs} blobs ({found.bytes} bytes) and what {found.remains} broken uploads left behind"
     _say(asdict(found), text, as_json=as_json)
+
+
+@app.command()
+def log(
+    repo: Annotated[str | None, typer.Option(help="only what was done to it; a user or organisation as well")] = None,
+    limit: Annotated[int, typer.Option(help="how many changes, the latest first", min=1)] = 100,
+    root: Root = _DEFAULT_ROOT,
+    database: DatabaseUrl = None,
+    store: StoreUrl = None,
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """Tell who changed what, and when."""
+    with _registry(root, database, store) as registry:
+        found = events.read(registry.database, subject=repo, limit=limit)
+    _say({"events": [event.to_json() for event in found]}, "\n".join(map(_line, found)), as_json=as_json)
+
+
+def _line(event: events.Event) -> str:
+    details = (f"{name}={value}" for name, value in event.details.items() if value is not None)
+    actor = event.actor or "(at the machine)"
+    words = [f"{event.time:%Y-%m-%d %H:%M:%S}", actor, event.action, event.subject, event.commit or "", *details]
+    return " ".join(filter(None, words))

@@ -13,7 +13,7 @@ from sqlalchemy import URL
 
 from kernelworks.durable import sync
 
-__all__ = ["Config", "Limits", "open_config"]
+__all__ = ["Config", "Limits", "Rate", "open_config"]
 
 _KIB = 1 << 10
 _MIB = 1 << 20
@@ -22,8 +22,16 @@ _SECRET_BYTES = 32
 
 
 @dataclass(frozen=True)
+class Rate:
+    """So many requests in so many seconds; 0 requests: as many as one likes."""
+
+    requests: int
+    seconds: int = 300
+
+
+@dataclass(frozen=True)
 class Limits:
-    """What one request may bring, in bytes where nothing else is said."""
+    """What one request may bring, in bytes where nothing else is said, and how often one asker may ask."""
 
     body: int = _MIB
     """Any request that says nothing else."""
@@ -45,6 +53,9 @@ class Limits:
     """Entries of one answer."""
     grace: timedelta = timedelta(hours=24)
     """How long an upload may wait for its commit before garbage collection takes it."""
+    api: Rate = Rate(6_000)
+    files: Rate = Rate(15_000)
+    """Requests that move the bytes of files; they do not count as `api`."""
 
 
 @dataclass(frozen=True)

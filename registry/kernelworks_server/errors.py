@@ -26,6 +26,7 @@ __all__ = [
     "ServerError",
     "SignInRequired",
     "TooLarge",
+    "TooManyRequests",
     "Unprocessable",
 ]
 
@@ -143,6 +144,30 @@ class TooLarge(ServerError):
     """More bytes, files or operations than this registry takes at once."""
 
     status = 413
+
+
+class TooManyRequests(ServerError):
+    """Who asks has used up a quota; clients read `RateLimit` and wait (draft-ietf-httpapi-ratelimit-headers-09)."""
+
+    status = 429
+
+    def __init__(self, quota: str, *, requests: int, seconds: int, wait: int) -> None:
+        super().__init__(
+            f"more than {requests} requests in {seconds} s: this registry answers again in {wait} s",
+            hint="the quota is that of your token, or of your address where you show none",
+        )
+        self._quota = quota
+        self._policy = f"q={requests};w={seconds}"
+        self._wait = wait
+
+    def http(self) -> tuple[int, dict[str, str], dict[str, Any]]:
+        status, headers, body = super().http()
+        told = {
+            "RateLimit": f'"{self._quota}";r=0;t={self._wait}',
+            "RateLimit-Policy": f'"{self._quota}";{self._policy}',
+            "Retry-After": str(self._wait),
+        }
+        return status, {**headers, **told}, body
 
 
 class Unprocessable(ServerError):

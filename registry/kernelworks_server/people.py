@@ -12,6 +12,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
+from kernelworks_server import events
 from kernelworks_server.database.engine import Database, moment, now, upsert
 from kernelworks_server.database.tables import accounts, memberships, tokens
 from kernelworks_server.errors import BadRequest, Conflict, InvalidToken, NotFound
@@ -161,6 +162,7 @@ class People:
         try:
             with self._database.write() as connection:
                 connection.execute(insert(accounts).values(**values, trusted=False, operator=operator, created=now()))
+                events.record(connection, None, f"{kind}.create", name, operator=operator)
                 return _account(_row(connection, name))
         except IntegrityError as error:
             raise Conflict(f"a user or organisation `{name}` exists already", name=name) from error
@@ -176,6 +178,7 @@ class People:
         with self._database.write() as connection:
             membership = {"org": _row(connection, org, "org").id, "member": _row(connection, user, "user").id}
             upsert(connection, memberships, [{**membership, "role": role}], update=["role"])
+            events.record(connection, None, "member.set", org, user=user, role=role)
 
     def remove_member(self, org: str, user: str) -> None:
         """Let `user` be no member of `org`.
@@ -189,6 +192,7 @@ class People:
             )
             if connection.execute(delete(memberships).where(chosen)).rowcount == 0:
                 raise NotFound(f"`{user}` is no member of `{org}`", org=org, user=user)
+            events.record(connection, None, "member.remove", org, user=user)
 
     def set_trusted(self, org: str, trusted: bool) -> None:
         """Let clients load the kernels of `org` without asking, or not.
@@ -199,6 +203,7 @@ class People:
         with self._database.write() as connection:
             chosen = accounts.c.id == _row(connection, org, "org").id
             connection.execute(update(accounts).where(chosen).values(trusted=trusted))
+            events.record(connection, None, "org.trust", org, trusted=trusted)
 
     def create_token(
         self, user: str, *, label: str, scope: str, org: str | None = None, lifetime: timedelta | None = None
@@ -233,6 +238,7 @@ class People:
                 raise Conflict(f"`{user}` has a token `{label}` already", hint="choose another label", label=label)
             values |= {"label": label, "sha256": _sha256(token), "scope": scope}
             connection.execute(insert(tokens).values(**values, created=created, expires=expires))
+            events.record(connection, None, "token.create", user, label=label, scope=scope, org=org)
         return token
 
     def revoke(self, user: str, label: str) -> None:
@@ -246,6 +252,7 @@ class People:
             ended = connection.execute(update(tokens).where(chosen, tokens.c.revoked.is_(None)).values(revoked=now()))
             if ended.rowcount == 0:
                 raise NotFound(f"`{user}` has no working token `{label}`", user=user, label=label)
+            events.record(connection, None, "token.revoke", user, label=label)
 
     def tokens(self, user: str) -> list[Token]:
         """What is known of the tokens of `user`, newest first."""

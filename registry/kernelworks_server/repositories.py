@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, Connection, Row, Select, Table, delete, in
 from sqlalchemy.exc import IntegrityError
 
 from kernelworks.model.digest import hash_bytes
-from kernelworks_server import history, trees
+from kernelworks_server import events, history, trees
 from kernelworks_server.blobs import Blobs
 from kernelworks_server.config import Limits
 from kernelworks_server.database import tables
@@ -122,6 +122,7 @@ class Repositories:
             )
             branch = {"repo": number, "kind": "branch", "name": DEFAULT_BRANCH, "commit": first, "message": ""}
             connection.execute(insert(tables.refs).values(**branch))
+            events.record(connection, actor.name, f"{kind}.create", repo_id, commit=first, private=private)
             return _one_repo(connection, tables.repos.c.id == number)
 
     def delete(self, actor: Actor, kind: str, repo_id: str) -> None:
@@ -134,7 +135,8 @@ class Repositories:
         repo = self.get(actor, kind, repo_id)
         self.require(actor, "admin", repo)
         with self._database.write() as connection:
-            connection.execute(delete(tables.repos).where(tables.repos.c.id == repo.id))
+            if connection.execute(delete(tables.repos).where(tables.repos.c.id == repo.id)).rowcount:
+                events.record(connection, actor.name, f"{repo.kind}.delete", repo.repo_id)
 
     def get(self, actor: Actor, kind: str, repo_id: str) -> Repo:
         """This repository, by its id in any case.
@@ -255,6 +257,7 @@ class Repositories:
                     connection.execute(insert(tables.refs).values(**values))
             except IntegrityError as error:
                 raise Conflict(f"`{repo.repo_id}` has a branch or tag `{name}` already", name=name) from error
+            events.record(connection, actor.name, f"{kind}.create", repo.repo_id, commit=commit, name=name)
 
     def _delete_ref(self, actor: Actor, repo: Repo, kind: str, name: str) -> None:
         self.require(actor, "write", repo)
@@ -263,6 +266,7 @@ class Repositories:
         with self._database.write() as connection:
             if connection.execute(delete(refs).where(chosen)).rowcount == 0:
                 raise RevisionNotFound(f"`{repo.repo_id}` has no {kind} `{name}`", revision=name)
+            events.record(connection, actor.name, f"{kind}.delete", repo.repo_id, name=name)
 
     # Commits and files
 
@@ -416,6 +420,7 @@ class Repositories:
             if moved != 1:
                 raise PreconditionFailed(f"the branch `{branch}` moved meanwhile", hint="commit again")
             connection.execute(update(tables.repos).where(tables.repos.c.id == repo.id).values(updated=now()))
+            events.record(connection, actor.name, "commit", repo.repo_id, commit=new, branch=branch, parent=head)
             return new
 
     def _files(self, added: Sequence[AddFile], repo: Repo) -> dict[str, trees.File]:

@@ -22,6 +22,7 @@ __all__ = [
     "accounts",
     "blobs",
     "commits",
+    "events",
     "holdings",
     "memberships",
     "metadata",
@@ -37,6 +38,7 @@ _REF = 250
 _SHA1 = 40
 _SHA256 = 64
 _WORD = 10
+_ACTION = 40
 
 metadata = MetaData(
     naming_convention={
@@ -174,4 +176,18 @@ xorbs = Table(  # what Xet clients sent, under the hash that they know it by: th
     Column("hash", String(_SHA256), nullable=False),
     Column("sha256", ForeignKey("blobs.sha256"), nullable=False, index=True),
     PrimaryKeyConstraint("repo", "hash"),
+)
+
+events = Table(  # it refers to nothing: what it tells of may be gone
+    "events",
+    metadata,
+    _id(),
+    Column("actor", String(_NAME)),
+    Column("action", String(_ACTION), nullable=False),
+    Column("subject", String(2 * _NAME), nullable=False),
+    Column("subject_key", String(2 * _NAME), nullable=False, index=True),  # lower case, as `accounts.name_key`
+    Column("commit", String(_SHA1)),
+    Column("details", Text, nullable=False),
+    _time("time"),
+    sqlite_autoincrement=True,
 )

@@ -136,7 +136,8 @@ class HubRoute(BaseRoute):
     """
 
     def __init__(self, endpoint: Endpoint, services: Services) -> None:
-        self._endpoint = endpoint
+        self.endpoint = endpoint  # by these two names, routes of Starlette tell theirs as well
+        self.path_format = endpoint.template
         self._services = services
         self._methods = frozenset(endpoint.methods.split())
         self._pattern = _pattern(endpoint.template)
@@ -149,7 +150,8 @@ class HubRoute(BaseRoute):
         if found is None:
             return Match.NONE, {}
         fields = {name: text for name, text in found.groupdict().items() if text is not None}
-        return (Match.FULL if scope["method"] in self._methods else Match.PARTIAL), {"hub_fields": fields}
+        match = Match.FULL if scope["method"] in self._methods else Match.PARTIAL
+        return match, {"hub_fields": fields, "endpoint": self.endpoint}
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer the request, refusals included."""
@@ -170,7 +172,7 @@ class HubRoute(BaseRoute):
             return _refusal(BadRequest(error.message))
 
     async def _answer(self, request: Request) -> Response:
-        admit, answer = self._endpoint.admit, self._endpoint.answer
+        admit, answer = self.endpoint.admit, self.endpoint.answer
         if admit is None:
             return await to_thread.run_sync(answer, _call(self._services, request, BytesIO()))
         spool = SpooledTemporaryFile(max_size=_BLOCK, dir=str(self._services.config.root))  # noqa: SIM115  # see below

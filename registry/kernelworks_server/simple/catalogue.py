@@ -1,0 +1,119 @@
+"""Which kernels an index lists for who asks, and which wheels of each."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+
+from kernelworks.compat import rank_of
+from kernelworks.model.index import Index
+from kernelworks_server.errors import NotFound
+from kernelworks_server.pages.shelf import Shelf
+from kernelworks_server.pages.versions import Release, releases
+from kernelworks_server.repositories import Entry, Repo
+from kernelworks_server.rights import Actor
+from kernelworks_server.services import Services
+from kernelworks_server.simple.flavour import Flavour
+from kernelworks_server.simple.metadata import CoreMetadata, Metadata
+
+__all__ = ["Catalogue", "Wheel"]
+
+_PAGE = 1_000
+
+
+@dataclass(frozen=True)
+class Wheel:
+    """One file of a project.
+
+    Attributes:
+        repo: The repository that it is in.
+        commit: The commit that it is in.
+        entry: The stored file.
+        version: The version of the package, normalised.
+        metadata: What its core metadata says.
+    """
+
+    repo: Repo
+    commit: str
+    entry: Entry
+    version: str
+    metadata: CoreMetadata
+
+    @property
+    def file(self) -> str:
+        return self.entry.path.rpartition("/")[2]
+
+
+class Catalogue:
+    """The projects of one registry."""
+
+    def __init__(self, services: Services) -> None:
+        self._repositories = services.repositories
+        self._shelf = Shelf(services)
+        self._metadata = Metadata(services.blobs)
+
+    def projects(self, actor: Actor, flavour: Flavour, owner: str | None) -> list[str]:
+        """The names of all projects with a wheel for this flavour, of all owners or of one."""
+        named = defaultdict(list)
+        for repo in self._kernels(actor, owner):
+            named[canonicalize_name(repo.name)].append(repo)
+        return sorted(name for name, repos in named.items() if len(repos) == 1 and self.wheels(repos[0], flavour))
+
+    def project(self, actor: Actor, name: str, owner: str | None) -> Repo:
+        """The kernel that is this project.
+
+        Raises:
+            NotFound: There is none that `actor` may know of, or several.
+        """
+        part = max(name.split("-"), key=len)  # other spellings of the name have it too
+        found = [repo for repo in self._kernels(actor, owner, part) if canonicalize_name(repo.name) == name]
+        if not found:
+            raise NotFound(f"no kernel{f' of `{owner[:100]}`' if owner else ''} is called `{name[:100]}`")
+        if len(found) > 1:
+            raise NotFound(
+                f"several kernels are called `{name}`: {', '.join(f'`{repo.repo_id}`' for repo in found)}",
+                hint=f"the index of one owner has only theirs: add `@{found[0].owner}/` to the index URL",
+            )
+        return found[0]
+
+    def _kernels(self, actor: Actor, owner: str | None, text: str = "") -> Iterator[Repo]:
+        after = None
+        while page := self._repositories.search(
+            actor, kind="kernel", text=text, author=owner, limit=_PAGE, after=after
+        ):
+            yield from page
+            after = page[-1].repo_id
+
+    def wheels(self, repo: Repo, flavour: Flavour) -> list[Wheel]:
+        """The wheels of this kernel for `flavour`, the newest version first; every file name once."""
+        found: dict[str, Wheel] = {}
+        for release in releases(self._repositories.refs(repo)):
+            for wheel in self._best(repo, release, flavour):
+                found.setdefault(wheel.file, wheel)
+        return list(found.values())
+
+    def _best(self, repo: Repo, release: Release, flavour: Flavour) -> Iterable[Wheel]:
+        """Of this version, for each platform and Python the wheel that the loader would take."""
+        index = self._shelf.index(repo, release.commit)
+        fitting = [variant for variant in index.variants if flavour.takes(variant)] if isinstance(index, Index) else []
+        best: dict[object, Wheel] = {}
+        for variant in sorted(fitting, key=rank_of):
+            entry = next(iter(self._repositories.paths_info(repo, release.commit, [variant.wheel.path])), None)
+            if entry is None or entry.sha256 != variant.wheel.sha256:
+                continue
+            try:
+                name, version, _, tags = parse_wheel_filename(entry.path.rpartition("/")[2])
+            except InvalidWheelFilename:
+                continue
+            if name != canonicalize_name(repo.name) or tags in best:
+                continue
+            if metadata := self._metadata.of(entry.sha256, entry.size):
+                best[tags] = Wheel(repo, release.commit, entry, str(version), metadata)
+        return best.values()
+
+    def wheel_metadata(self, entry: Entry) -> bytes | None:
+        """The core metadata of the wheel that this file is, or None where it is no sound wheel."""
+        return self._metadata.read(entry.sha256, entry.size)
