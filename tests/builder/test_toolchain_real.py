@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
-from kernelworks.settings import cache_root
 from kernelworks_build.action import Action, ActionResult, Limits, Mount, Tree
-from kernelworks_build.errors import SandboxError
-from kernelworks_build.progress import SilentProgress
 from kernelworks_build.sandbox.bwrap import Bwrap
-from kernelworks_build.toolchain.fetch import Fetcher
-from kernelworks_build.toolchain.lock import LockSet
-from kernelworks_build.toolchain.materialise import materialise
-from kernelworks_build.toolchain.origins import Origins
-from kernelworks_build.toolchain.store import TreeStore
 
 pytestmark = [pytest.mark.network, pytest.mark.sandbox]
 
@@ -24,27 +16,14 @@ LIBC = "/usr/share/kernelworks/libc6-dev/include"
 PLACES = {"host": "/usr", "python": "/opt/python", "tools": "/opt/tools"}
 
 
-@pytest.fixture(scope="module")
-def executor() -> Bwrap:
-    executor = Bwrap()
-    try:
-        executor.check()
-    except SandboxError as error:
-        pytest.skip(str(error))
-    return executor
+@pytest.fixture
+def executor(bubblewrap: Bwrap) -> Bwrap:
+    return bubblewrap
 
 
-@pytest.fixture(scope="module")
-def trees(executor: Bwrap) -> Mapping[str, Tree]:
-    cache, silent = cache_root(), SilentProgress()
-    return materialise(
-        list(PLACES),
-        locks=LockSet.load(),
-        store=TreeStore(cache / "trees"),
-        fetcher=Fetcher(cache, Origins(), silent),
-        executor=executor,
-        progress=silent,
-    )
+@pytest.fixture
+def trees(toolchain: Callable[..., Mapping[str, Tree]]) -> Mapping[str, Tree]:
+    return toolchain(*PLACES)
 
 
 def run(script: str, folder: Path, executor: Bwrap, trees: Mapping[str, Tree]) -> tuple[ActionResult, str]:
