@@ -166,26 +166,28 @@ def test_rot_in_the_revision_before_is_not_carried_on(tmp_path: Path) -> None:
 def test_an_interrupted_publication_leaves_the_revision_before_and_can_be_repeated(tmp_path: Path) -> None:
     registry = tmp_path / "registry"
     before = publish(make_dist(tmp_path / "one", "cpu"), registry, REPO)
-    dist = make_dist(tmp_path / "two", "cpu", digest="2" * 64, size=3_000_000)
     code = (
-        "import sys; from pathlib import Path; from kernelworks_build.publish import publish; print('go', flush=True);"
-        f" publish(Path({str(dist)!r}), Path({str(registry)!r}), {REPO!r})"
+        "import sys; from pathlib import Path; from kernelworks_build.publish import publish;"
+        f" publish(Path(sys.argv[1]), {str(registry)!r}, {REPO!r})"
     )
     source = random.Random(7)
     caught = 0
-    for _ in range(12):
-        with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as process:
-            assert process.stdout is not None
-            process.stdout.readline()
-            time.sleep(source.uniform(0, 0.04))
+    for attempt in range(40):
+        dist = make_dist(tmp_path / f"dist{attempt}", "cpu", digest=f"{attempt:064}", size=3_000_000)
+        with subprocess.Popen([sys.executable, "-c", code, str(dist)]) as process:
+            while not list(registry.glob("demo/toy/.incoming*")) and process.poll() is None:
+                time.sleep(0.0005)
+            time.sleep(source.uniform(0, 0.02))
             process.send_signal(signal.SIGKILL)
         check_registry(registry)
-        caught += bool(list(registry.glob("demo/toy/.incoming*")))
         assert connect(registry).read_index(REPO, before.commit)[0] == before.commit
+        caught += bool(list(registry.glob("demo/toy/.incoming*")))
+        done = publish(dist, registry, REPO)
+        assert connect(registry).versions(REPO) == {1: done.commit}
+        assert not list(registry.glob("demo/toy/.incoming*"))
+        if caught == 5:
+            break
     assert caught, "no kill fell into a copy"
-    done = publish(dist, registry, REPO)
-    assert connect(registry).versions(REPO) == {1: done.commit}
-    assert not list(registry.glob("demo/toy/.incoming*"))
 
 
 def test_eight_publishers_at_once_end_with_every_variant(tmp_path: Path) -> None:
