@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import kernelworks
@@ -142,6 +143,7 @@ class Job:
         )
 
 
+@cache
 def _own_digest() -> str:
     """Digest of the program itself, so that a changed one never serves what another made."""
     roots = {package.__name__: Path(package.__file__ or "").parent for package in (kernelworks, kernelworks_build)}

@@ -11,6 +11,7 @@ from kernelworks._version import __version__
 from kernelworks.model.digest import FileEntry, canonical_json, hash_bytes, hash_file, list_tree
 from kernelworks.model.metadata import METADATA_NAME, Metadata
 from kernelworks.model.variant import BackendFacts, TorchSymbols, Variant
+from kernelworks.transport.directory_layout import BUILD
 from kernelworks_build import resources
 from kernelworks_build.action import Action, ActionResult, Tree
 from kernelworks_build.audit import Report, audit
@@ -69,7 +70,7 @@ def make(job: Job, workplace: Workplace, folder: Path) -> bool:
 
     key = hash_bytes(canonical_json({"action": action.digest(), "executor": workplace.executor.name}))
     entry = ResultCache(workplace.cache / "actions", workplace.progress).get_or_make(key, fill)
-    package = folder / "build" / job.planned.name
+    package = folder / BUILD / job.planned.name
     _lay_out(package, job, entry / job.spec.output)
     report = audit(job.claims, package, lambda release: symbols(workplace.locks.symbol_list(release)))
     report.require()
