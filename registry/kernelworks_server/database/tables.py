@@ -23,14 +23,17 @@ __all__ = [
     "blobs",
     "commits",
     "events",
+    "former_names",
     "holdings",
     "memberships",
     "metadata",
+    "notices",
     "refs",
     "repos",
     "tokens",
     "trees",
     "xorbs",
+    "yanks",
 ]
 
 _NAME = 100
@@ -176,6 +179,36 @@ xorbs = Table(  # what Xet clients sent, under the hash that they know it by: th
     Column("hash", String(_SHA256), nullable=False),
     Column("sha256", ForeignKey("blobs.sha256"), nullable=False, index=True),
     PrimaryKeyConstraint("repo", "hash"),
+)
+
+yanks = Table(  # of a commit: the next one on its branch is a new start
+    "yanks",
+    metadata,
+    _owned_by("repos", "repo"),
+    Column("commit", String(_SHA1), nullable=False),
+    Column("reason", Text, nullable=False),
+    _time("created"),
+    PrimaryKeyConstraint("repo", "commit"),
+)
+
+notices = Table(  # a deprecation of the whole repository
+    "notices",
+    metadata,
+    _owned_by("repos", "repo"),
+    Column("message", Text, nullable=False),
+    Column("successor", String(2 * _NAME)),
+    _time("created"),
+    PrimaryKeyConstraint("repo"),
+)
+
+former_names = Table(  # after a rename; a new repository of the name takes it over
+    "former_names",
+    metadata,
+    Column("kind", String(_WORD), nullable=False),
+    Column("repo_key", String(2 * _NAME), nullable=False),  # lower case, as `repos.repo_key`
+    _owned_by("repos", "repo", index=True),
+    _time("created"),
+    PrimaryKeyConstraint("kind", "repo_key"),
 )
 
 events = Table(  # it refers to nothing: what it tells of may be gone
