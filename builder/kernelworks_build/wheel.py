@@ -188,7 +188,7 @@ def _python_tags(abi: PythonAbi) -> str:
     if abi.version is None:
         return "py3-none"
     python = f"cp{version_digits(abi.version)}"
-    return f"{python}-abi3" if abi.kind == "abi3" else f"{python}-{python}"
+    return f"{python}-abi3" if abi.kind == "abi3" else f"{python}-{python}{'t' if abi.free_threaded else ''}"
 
 
 def _torch(framework: FrameworkFacts) -> Iterator[str]:
@@ -211,7 +211,8 @@ def _metadata(name: WheelName, fields: Mapping[str, str], python_abi: PythonAbi,
 
 
 def _wheel(name: WheelName) -> bytes:
-    return f"Wheel-Version: 1.0\nGenerator: kernel-build\nRoot-Is-Purelib: false\nTag: {name.tag}\n".encode()
+    pure = "true" if name.tag.endswith("-none-any") else "false"
+    return f"Wheel-Version: 1.0\nGenerator: kernel-build\nRoot-Is-Purelib: {pure}\nTag: {name.tag}\n".encode()
 
 
 def _record(members: Mapping[str, bytes], own: str) -> bytes:

@@ -12,11 +12,22 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kernelworks._version import __version__
-    from kernelworks.api import Explanation, explain, get_kernel, get_local_kernel, has_kernel
+    from kernelworks.api import (
+        Explanation,
+        explain,
+        get_kernel,
+        get_kernel_variants,
+        get_local_kernel,
+        has_kernel,
+        install_kernel,
+    )
+    from kernelworks.dependencies import get_kernel_dep
     from kernelworks.errors import (
         HostError,
         KernelworksError,
+        LayerError,
         LoadError,
+        LockError,
         RepositoryError,
         ResolveError,
         TransportError,
@@ -24,14 +35,53 @@ if TYPE_CHECKING:
         UsageError,
         VerifyError,
     )
+    from kernelworks.layers import (
+        CUDAProperties,
+        Device,
+        FuncRepository,
+        KernelizeFallback,
+        KernelizeReport,
+        LayerRepository,
+        LocalFuncRepository,
+        LocalLayerRepository,
+        LockedFuncRepository,
+        LockedLayerRepository,
+        Mode,
+        ROCMProperties,
+        kernelize,
+        kernelize_report,
+        register_kernel_mapping,
+        replace_kernel_forward_from_hub,
+        restoring_kernels,
+        unkernelize,
+        use_kernel_forward_from_hub,
+        use_kernel_func_from_hub,
+        use_kernel_mapping,
+        use_kernelized_func,
+    )
     from kernelworks.load import LoadedKernel, get_loaded_kernels
+    from kernelworks.locked import get_locked_kernel, load_kernel
 
 __all__ = [
+    "CUDAProperties",
+    "Device",
     "Explanation",
+    "FuncRepository",
     "HostError",
+    "KernelizeFallback",
+    "KernelizeReport",
     "KernelworksError",
+    "LayerError",
+    "LayerRepository",
     "LoadError",
     "LoadedKernel",
+    "LocalFuncRepository",
+    "LocalLayerRepository",
+    "LockError",
+    "LockedFuncRepository",
+    "LockedLayerRepository",
+    "Mode",
+    "ROCMProperties",
     "RepositoryError",
     "ResolveError",
     "TransportError",
@@ -41,12 +91,27 @@ __all__ = [
     "__version__",
     "explain",
     "get_kernel",
+    "get_kernel_dep",
+    "get_kernel_variants",
     "get_loaded_kernels",
     "get_local_kernel",
+    "get_locked_kernel",
     "has_kernel",
+    "install_kernel",
+    "kernelize",
+    "kernelize_report",
+    "load_kernel",
+    "register_kernel_mapping",
+    "replace_kernel_forward_from_hub",
+    "restoring_kernels",
+    "unkernelize",
+    "use_kernel_forward_from_hub",
+    "use_kernel_func_from_hub",
+    "use_kernel_mapping",
+    "use_kernelized_func",
 ]
 
-_HOMES = ("_version", "errors", "load", "api")
+_HOMES = ("_version", "errors", "dependencies", "load", "api", "locked", "layers")
 """The modules with the public names, the quickest to import first."""
 
 

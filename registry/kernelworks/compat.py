@@ -1,11 +1,6 @@
 """Every rule that decides whether a variant fits a process, and which of several is the best.
 
-The order of the variants that fit, best first; it is total and depends on nothing but the variants:
-
-1. framework: built for exactly this torch, then torch's stable ABI, then tvm-ffi, then none;
-2. the newest framework version (of several stable-ABI builds: the highest floor);
-3. the highest toolkit version;
-4. the variant's name, in the order of its characters.
+The order of those that fit is documented, with its reasons, in `docs/resolution.md`; `rank_of` is that list.
 """
 
 from __future__ import annotations
@@ -16,24 +11,36 @@ from typing import Any
 
 from kernelworks.backends import registered
 from kernelworks.backends.spec import HostBackend
+from kernelworks.demangle import demangle
 from kernelworks.host import HostEnv
-from kernelworks.model.variant import BackendFacts, FrameworkFacts, Platform, PythonAbi, Variant
+from kernelworks.lookup import Absent
+from kernelworks.model.cpu_features import single_flags
+from kernelworks.model.variant import BackendFacts, DeviceArchs, FrameworkFacts, Platform, PythonAbi, Variant
 from kernelworks.model.variant_name import format_version, parse_version
 
-__all__ = ["Accepted", "Rank", "Reason", "Rejected", "Verdict", "judge", "rank_of"]
+__all__ = ["Accepted", "Rank", "Reason", "Rejected", "Verdict", "judge", "rank_of", "shortfalls"]
 
-Rank = tuple[int, int, int, int, int, str]
-"""Sorts as the module's docstring says, the best first."""
+Rank = tuple[tuple[int, ...], str]
+"""Sorts as `docs/resolution.md` says, the best first."""
+
+_SHOWN = 3
 
 _FRAMEWORK_ORDER = ("torch", "torch-stable-abi", "tvm-ffi", "none")
 
 
 @dataclass(frozen=True)
 class Reason:
-    """Why a variant does not fit: one short sentence, and what would make it fit, where something would."""
+    """Why a variant does not fit.
+
+    Attributes:
+        text: One short sentence.
+        remedy: What would make it fit, or None where nothing here would.
+        in_call: Whether the remedy is another argument, and not another machine or installation.
+    """
 
     text: str
     remedy: str | None = None
+    in_call: bool = False
 
     def to_json(self) -> dict[str, Any]:
         return {"reason": self.text, "remedy": self.remedy}
@@ -75,27 +82,53 @@ def judge(variant: Variant, host: HostEnv, backend: str | None = None) -> Verdic
         backend: The backend that is asked for; None for the default one of the host. Never another one
             silently: a CUDA torch gets a CPU variant only if told so.
     """
+    wanted = backend or host.default_backend
     reasons = (
         *_platform(variant.platform, host),
+        *_cpu(variant, host),
         *_python(variant.python_abi, host),
         *_framework(variant.framework, host),
-        *_backend(variant.backend, host, backend or host.default_backend),
+        *_backend(variant.backend, host, wanted),
     )
-    rank = rank_of(variant)
+    rank = rank_of(variant, _offer(host, wanted))
     return Rejected(variant, rank, reasons) if reasons else Accepted(variant, rank)
 
 
-def rank_of(variant: Variant) -> Rank:
-    """Where `variant` stands among those that fit; the lowest is taken."""
+def rank_of(variant: Variant, offer: HostBackend | None = None) -> Rank:
+    """Where `variant` stands among those that fit, on the devices of `offer` if given; the lowest is taken."""
     framework, toolkit = variant.framework.version or (0, 0), variant.backend.version or (0, 0)
-    return (
+    order = (
         _FRAMEWORK_ORDER.index(variant.framework.kind),
+        int(variant.backend.is_universal),
         -framework[0],
         -framework[1],
+        int(offer is not None and not _is_compiled_for(variant.backend, offer)),
+        -len(single_flags(variant.cpu_features)),
         -toolkit[0],
         -toolkit[1],
-        variant.name,
     )
+    return order, variant.name
+
+
+def shortfalls(variant: Variant, host: HostEnv, absent: Absent) -> tuple[Reason, ...]:
+    """Why `variant`, which fits by its facts, does not: for what was looked for on this machine and is `absent`."""
+    return tuple(_shortfalls(variant.framework, host, absent))
+
+
+def _shortfalls(framework: FrameworkFacts, host: HostEnv, absent: Absent) -> Iterator[Reason]:
+    if absent.symbols:
+        names = [f"`{demangle(name)}`" for name in absent.symbols[:_SHOWN]]
+        more = f" and {len(absent.symbols) - _SHOWN} more" if len(absent.symbols) > _SHOWN else ""
+        text = f"imports {', '.join(names)}{more}, which the installed torch {host.torch} does not define"
+        wanted = framework.version and format_version(framework.version)
+        yield Reason(text, wanted and f"install the release of torch {wanted} that it was built for")
+    if absent.libraries:
+        names = [f"`{name}`" for name in absent.libraries]
+        remedy = "install what brings it, or name its folder in LD_LIBRARY_PATH"
+        yield Reason(f"needs {', '.join(names)}, which the dynamic linker does not find", remedy)
+    for package in absent.packages:
+        remedy = f"install it: `pip install {package.package}`"
+        yield Reason(f"needs the Python package `{package.package}`, which is not installed", remedy)
 
 
 def _platform(needs: Platform, host: HostEnv) -> Iterator[Reason]:
@@ -108,17 +141,30 @@ def _platform(needs: Platform, host: HostEnv) -> Iterator[Reason]:
         yield Reason(f"needs glibc {format_version(needs.glibc)} or newer, and this system's C library {found}")
 
 
+def _cpu(variant: Variant, host: HostEnv) -> Iterator[Reason]:
+    if variant.platform.cpu not in (None, host.cpu):
+        return  # another CPU has other features: that it is another is told already
+    for feature in variant.cpu_features:
+        lacking = sorted(single_flags([feature]) - set(host.cpu_features))
+        if lacking and not host.cpu_features:
+            yield Reason(f"needs a CPU with `{feature}`, and this system does not tell what its CPU has")
+        elif lacking:
+            yield Reason(f"needs a CPU with `{feature}`, and this one lacks {', '.join(lacking)}")
+
+
 def _python(needs: PythonAbi, host: HostEnv) -> Iterator[Reason]:
     if not needs.version:
         return
     wanted = format_version(needs.version)
     if host.implementation != "cpython":
         yield Reason(f"needs CPython, and this is `{host.implementation}`", f"use CPython {wanted}")
-    if host.free_threaded:
+    if host.free_threaded and not needs.free_threaded:
         yield Reason(
             "needs a Python with the GIL, and this one is free-threaded",
             f"use the usual build of CPython {wanted}",
         )
+    if needs.free_threaded and not host.free_threaded:
+        yield Reason("needs a free-threaded Python, and this one has the GIL", f"use CPython {wanted}t")
     running = format_version(host.python)
     if needs.kind == "exact" and host.python != needs.version:
         yield Reason(f"needs exactly Python {wanted}, and this is {running}", f"use Python {wanted}")
@@ -148,15 +194,21 @@ def _framework(needs: FrameworkFacts, host: HostEnv) -> Iterator[Reason]:
         yield Reason(f"needs a torch with the {ours} string ABI, and this one has the {theirs} one")
 
 
+def _offer(host: HostEnv, backend: str) -> HostBackend | None:
+    return next((offer for offer in host.backends if offer.name == backend), None)
+
+
 def _backend(needs: BackendFacts, host: HostEnv, wanted: str) -> Iterator[Reason]:
+    if needs.is_universal:
+        return
     spec = registered().get(needs.kind)
     if spec is None:
         yield Reason(f"is for backend `{needs.kind}`, which this version of kernelworks does not know")
         return
-    offer = next((offer for offer in host.backends if offer.name == needs.kind), None)
+    offer = _offer(host, needs.kind)
     if needs.kind != wanted:
         remedy = f'ask for it: `backend="{needs.kind}"`' if offer else None
-        yield Reason(f"is for backend `{needs.kind}`, and `{wanted}` is wanted", remedy)
+        yield Reason(f"is for backend `{needs.kind}`, and `{wanted}` is wanted", remedy, in_call=True)
     if offer is None:
         yield Reason(f"needs a torch that is built for {spec.label}", f"install a torch build for {spec.label}")
         return
@@ -181,3 +233,18 @@ def _devices(needs: BackendFacts, offer: HostBackend) -> Iterator[Reason]:
     for device in offer.devices:
         if not spec.runs(needs.archs, device):
             yield Reason(f"has device code for {inside}, which a visible device of arch {device} cannot run")
+    oldest = spec.driver(needs, offer.devices) if spec.driver else None
+    if oldest and offer.driver and offer.driver < oldest:
+        yield Reason(
+            f"needs a driver for {spec.label} {format_version(oldest)} or newer, and this one is for"
+            f" {format_version(offer.driver)}",
+            "update the driver",
+        )
+
+
+def _is_compiled_for(needs: BackendFacts, offer: HostBackend) -> bool:
+    """Whether every visible device finds machine code, so that no driver has to compile any."""
+    runs = registered()[offer.name].runs if offer.name in registered() else None
+    if runs is None or not needs.archs.ptx:
+        return True
+    return all(runs(DeviceArchs(needs.archs.sass), device) for device in offer.devices)

@@ -29,14 +29,16 @@ def sync_tree(root: Path) -> None:
                 sync(path)
 
 
-def replace_file(path: Path, data: bytes) -> None:
+def replace_file(path: Path, data: bytes, *, mode: int = 0o666) -> None:
     """Let `path` hold `data`: a reader finds the old bytes or the new ones, and after the return the new ones.
 
-    The folder must exist; what is written meanwhile lies beside `path` under a name with a leading dot.
+    The folder must exist; what is written meanwhile lies beside `path` under a name with a leading dot. Of `mode`,
+    the permissions, the umask takes its share.
     """
     incoming = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
-        with incoming.open("xb") as file:
+        incoming.touch(mode, exist_ok=False)
+        with incoming.open("wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())

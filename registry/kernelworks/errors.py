@@ -6,18 +6,23 @@ variant, digest expected and got) are in `context`: `--json` prints them, and ca
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 __all__ = [
     "HostError",
     "KernelworksError",
+    "LayerError",
     "LoadError",
+    "LockError",
     "RepositoryError",
     "ResolveError",
     "TransportError",
     "TrustError",
+    "UnknownRepositoryError",
     "UsageError",
     "VerifyError",
+    "together",
 ]
 
 
@@ -56,6 +61,13 @@ class KernelworksError(Exception):
         }
 
 
+def together(errors: Sequence[KernelworksError]) -> KernelworksError:
+    """One error that tells all of `errors`, of the family of the first; a single one is that error."""
+    if len(errors) == 1:
+        return errors[0]
+    return type(errors[0])("\n".join(map(str, errors)), errors=[error.to_json() for error in errors])
+
+
 def _rebuild(kind: type[KernelworksError], message: str, hint: str | None, context: dict[str, Any]) -> KernelworksError:
     return kind(message, hint=hint, **context)
 
@@ -82,6 +94,10 @@ class RepositoryError(KernelworksError):
 
     code = "repository"
     exit_code = 10
+
+
+class UnknownRepositoryError(RepositoryError):
+    """The registry answered that it has no such repository, or shows none to this token."""
 
 
 class TransportError(KernelworksError):
@@ -124,3 +140,17 @@ class TrustError(KernelworksError):
 
     code = "trust"
     exit_code = 16
+
+
+class LayerError(KernelworksError):
+    """A layer of a model cannot run a kernel as asked; `context["layers"]` holds why for each."""
+
+    code = "layer"
+    exit_code = 17
+
+
+class LockError(KernelworksError):
+    """A lock file, or the list of kernels that it is made from, is missing, malformed or lacks what is asked for."""
+
+    code = "lock"
+    exit_code = 18

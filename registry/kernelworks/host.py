@@ -8,20 +8,23 @@ import os
 import platform
 import sys
 import sysconfig
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from kernelworks.backends import registered
 from kernelworks.backends.spec import Backend, HostBackend
 from kernelworks.errors import HostError
 from kernelworks.model.decode import Node
-from kernelworks.model.variant import ARCH_PATTERN, DeviceArchs
+from kernelworks.model.variant import ARCH_PATTERN, CPU_FEATURE_PATTERN, DeviceArchs
 from kernelworks.model.variant_name import Version2, format_version, parse_version
 
-__all__ = ["HostEnv", "Libc", "detect"]
+__all__ = ["HostEnv", "Libc", "describe", "detect"]
 
 _VERSION = "[0-9]{1,4}[.][0-9]{1,4}"
 _WORD = "[a-z][a-z0-9_]{0,31}"
+_CPU_INFO = Path("/proc/cpuinfo")
 _CPUS = {"amd64": "x86_64", "arm64": "aarch64"}
 
 
@@ -50,6 +53,7 @@ class HostEnv:
         cpu: `x86_64`, `aarch64`, ...
         os: `linux`, `darwin`, `windows`.
         libc: The C library where it tells its name and version.
+        cpu_features: Flags of the CPU as the Linux kernel names them, sorted; empty where the system tells none.
     """
 
     python: Version2
@@ -61,6 +65,7 @@ class HostEnv:
     cpu: str
     os: str
     libc: Libc | None
+    cpu_features: tuple[str, ...] = ()
 
     @property
     def default_backend(self) -> str:
@@ -78,12 +83,13 @@ class HostEnv:
             "cpu": self.cpu,
             "os": self.os,
             "libc": str(self.libc) if self.libc else None,
+            "cpu-features": list(self.cpu_features),
         }
 
     @classmethod
     def from_json(cls, node: Node) -> HostEnv:
         """The process that `node` describes as `to_json` does; every fault names its key path."""
-        torch, cxx11, libc = (node.opt(key) for key in ("torch", "cxx11-abi", "libc"))
+        torch, cxx11, libc, features = (node.opt(key) for key in ("torch", "cxx11-abi", "libc", "cpu-features"))
         backends = node.get("backends")
         found = backends.items(_backend)
         if not found:
@@ -98,6 +104,7 @@ class HostEnv:
             cpu=node.get("cpu").text(pattern=_WORD),
             os=node.get("os").text(pattern=_WORD),
             libc=_libc_of(libc) if libc else None,
+            cpu_features=features.items(lambda one: one.text(pattern=CPU_FEATURE_PATTERN)) if features else (),
         )
 
 
@@ -107,10 +114,9 @@ def _version(node: Node) -> Version2:
 
 def _backend(node: Node) -> HostBackend:
     name = node.get("name").text(pattern=_WORD)
-    version = node.opt("version")
+    version, driver = (_version(found) if (found := node.opt(key)) else None for key in ("version", "driver"))
     spec = registered().get(name)
-    devices = node.get("devices").items(lambda device: _device(device, spec))
-    return HostBackend(name, _version(version) if version else None, devices)
+    return HostBackend(name, version, node.get("devices").items(lambda device: _device(device, spec)), driver)
 
 
 def _device(node: Node, spec: Backend | None) -> str:
@@ -134,7 +140,11 @@ def detect() -> HostEnv:
     Raises:
         HostError: torch is installed and cannot be imported.
     """
-    torch = _torch()
+    return describe(_torch())
+
+
+def describe(torch: Any) -> HostEnv:
+    """The facts of this process as far as they depend on `torch`, the module, or on no torch where it is None."""
     found = (backend.detect(torch) for backend in registered().values())
     machine = platform.machine().lower()
     return HostEnv(
@@ -147,6 +157,7 @@ def detect() -> HostEnv:
         cpu=_CPUS.get(machine, machine),
         os=platform.system().lower(),
         libc=_libc(),
+        cpu_features=_cpu_features(),
     )
 
 
@@ -160,6 +171,16 @@ def _torch() -> Any:
             f"torch is installed, but importing it failed: {type(error).__name__}: {error}",
             hint='repair it, so that `python -c "import torch"` works',
         ) from error
+
+
+def _cpu_features() -> tuple[str, ...]:
+    """Of the first CPU: the file has one paragraph for each, and is made while it is read."""
+    with suppress(OSError), _CPU_INFO.open() as lines:
+        for line in lines:
+            key, _, flags = line.partition(":")
+            if key.strip() in {"flags", "Features"}:  # x86-64, aarch64
+                return tuple(sorted(set(flags.split())))
+    return ()
 
 
 def _libc() -> Libc | None:

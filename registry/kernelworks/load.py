@@ -1,98 +1,97 @@
 """Importing a verified folder as `kernelworks.loaded.<id>_<digest>`: once per process, or without a trace.
 
-The digest in the name lets two versions of a kernel live side by side and keeps a kernel from replacing any
-other module. Python's own import machinery does the rest (relative imports, reload, pickling): a finder tells
-it where the kernels are, with loaders that neither read nor write bytecode.
+The digest in the name, of all files that can be imported, lets two versions of a kernel live side by side, keeps a
+kernel from replacing any other module, and lets equal kernels from two places be one. Python's own import machinery
+does the rest (one import however many threads ask, relative imports, pickling): a finder tells it where kernels are.
+
+A module can be imported by its name alone, as unpickling does: then `recall` finds the kernel in the cache.
 """
 
 from __future__ import annotations
 
 import importlib
+import re
 import sys
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import partial
 from importlib.abc import MetaPathFinder
-from importlib.machinery import (
-    EXTENSION_SUFFIXES,
-    SOURCE_SUFFIXES,
-    ExtensionFileLoader,
-    FileFinder,
-    ModuleSpec,
-    SourceFileLoader,
-)
+from importlib.machinery import EXTENSION_SUFFIXES, SOURCE_SUFFIXES, ExtensionFileLoader, FileFinder, ModuleSpec
 from importlib.util import spec_from_file_location
 from pathlib import Path
-from types import CodeType, ModuleType
+from types import ModuleType
 
-from kernelworks import loaded
-from kernelworks.errors import LoadError
-from kernelworks.model.variant import Variant
+from kernelworks.dependencies import Step, check_circle, load_all, taking
+from kernelworks.errors import LoadError, VerifyError
+from kernelworks.loaders import Contents, ExtensionLoader, SourceLoader
+from kernelworks.model.digest import tree_digest
+from kernelworks.model.foreign import BESIDE
+from kernelworks.model.variant import ID_PATTERN, KernelDependency, Variant
 
-__all__ = ["LoadedKernel", "Origin", "get_loaded_kernels", "load_variant"]
+__all__ = ["LoadedKernel", "Origin", "Plan", "RepoInfo", "get_loaded_kernels", "install", "load_variant", "module_name"]
 
-_PREFIX = f"{loaded.__name__}."
-_DIGEST_LENGTH = 16
+_PREFIX = "kernelworks.loaded."
+_DIGEST_LENGTH = 32
+"""Hex digits: 128 bits, for which nobody finds a second kernel."""
+_NAME = re.compile(rf"{re.escape(_PREFIX)}{ID_PATTERN}_[0-9a-f]{{{_DIGEST_LENGTH}}}", re.ASCII)
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a kernel came from: repository id or folder, version, commit; None where there is none."""
+    """Where a kernel came from: repository id or folder, version, commit, registry; None where there is none."""
 
     subject: str
     version: int | None
     commit: str | None
+    registry: str | None = None
+
+
+@dataclass(frozen=True)
+class RepoInfo:
+    """The repository of a kernel, and the commit that it was loaded from."""
+
+    repo_id: str
+    revision: str
 
 
 @dataclass(frozen=True)
 class LoadedKernel:
-    """A kernel that this process has loaded."""
+    """A kernel that this process has loaded; `dependencies` are the kernels that it uses, by repository id."""
 
     origin: Origin
     variant: Variant
     folder: Path
     module: ModuleType
+    dependencies: Mapping[str, ModuleType]
 
-
-class _SourceLoader(SourceFileLoader):
-    """Compiles the source at every import: no bytecode is read or written."""
-
-    def get_code(self, fullname: str) -> CodeType:
-        path = self.get_filename(fullname)
-        code: CodeType = self.source_to_code(self.get_data(path), path)
-        return code
-
-
-class _Finder(MetaPathFinder):
-    """Finds the kernels in `folders` (last part of their name -> folder), and their submodules only there."""
-
-    def __init__(self) -> None:
-        self.folders: dict[str, Path] = {}
-
-    def find_spec(
-        self,
-        fullname: str,
-        path: Sequence[str] | None,
-        target: ModuleType | None = None,  # noqa: ARG002  # part of the protocol
-    ) -> ModuleSpec | None:
-        kernel, _, submodule = fullname.removeprefix(_PREFIX).partition(".")
-        if not fullname.startswith(_PREFIX) or kernel not in self.folders:
+    @property
+    def repo_info(self) -> RepoInfo | None:
+        """Its repository, or None for one from a folder."""
+        if self.origin.registry is None or self.origin.commit is None:
             return None
-        if not submodule:
-            folder = str(self.folders[kernel])
-            source = _SourceLoader(fullname, f"{folder}/__init__.py")
-            return spec_from_file_location(fullname, loader=source, submodule_search_locations=[folder])
-        loaders = (ExtensionFileLoader, EXTENSION_SUFFIXES), (_SourceLoader, SOURCE_SUFFIXES)
-        for entry in path or ():
-            if spec := FileFinder(entry, *loaders).find_spec(fullname):
-                return spec
-        msg = f"no module named `{fullname}`"
-        raise ModuleNotFoundError(msg, name=fullname)  # else a later finder would look with other loaders
+        return RepoInfo(self.origin.subject, self.origin.commit)
 
 
-_finder = _Finder()
+@dataclass(frozen=True)
+class Plan:
+    """How a kernel is loaded that is not loaded yet.
+
+    Attributes:
+        variant: What to load.
+        origin: Where it comes from.
+        prepare: Returns the folder with the verified files.
+        dependencies: Loads what it depends on; repository id -> module.
+    """
+
+    variant: Variant
+    origin: Origin
+    prepare: Callable[[], Path]
+    dependencies: Callable[[], Mapping[str, ModuleType]]
+
+
 _kernels: dict[str, LoadedKernel] = {}
-_locks: dict[str, threading.RLock] = {}
+_plan: ContextVar[Plan | None] = ContextVar("kernelworks-plan", default=None)
 
 
 def get_loaded_kernels() -> tuple[LoadedKernel, ...]:
@@ -100,51 +99,187 @@ def get_loaded_kernels() -> tuple[LoadedKernel, ...]:
     return tuple(_kernels.values())
 
 
-def load_variant(variant: Variant, origin: Origin, prepare: Callable[[], Path]) -> ModuleType:
+def module_name(variant: Variant) -> str:
+    """The full name of the module of `variant`."""
+    digest = tree_digest(entry for entry in variant.files if entry.path not in BESIDE)
+    return f"{_PREFIX}{variant.id}_{digest[:_DIGEST_LENGTH]}"
+
+
+def load_variant(
+    variant: Variant,
+    origin: Origin,
+    prepare: Callable[[], Path],
+    load_dependency: Callable[[KernelDependency], ModuleType],
+) -> ModuleType:
     """The module of `variant`, imported once per process however many threads ask.
 
     Args:
         variant: What to load.
         origin: Where it comes from, for messages and for `get_loaded_kernels`.
         prepare: Returns the folder with the verified files; called only where the module is not loaded yet.
+        load_dependency: Loads a kernel that this one depends on; called after `prepare`, before anything is imported.
 
     Raises:
-        LoadError: The kernel's code failed, or loads itself; `sys.modules` is as before.
+        LoadError: The kernel's code failed, or loads itself; `sys.modules` is as before. What it has registered with
+            torch until then stays: nothing takes it back.
+        VerifyError: A file has changed since it was verified, or is no shared object that can be opened.
     """
-    name = f"{variant.id}_{variant.wheel.sha256[:_DIGEST_LENGTH]}"
-    with _locks.setdefault(name, threading.RLock()):
-        if kernel := _kernels.get(name):
-            return kernel.module
-        if name in _finder.folders:
-            raise LoadError(f"`{origin.subject}` loads itself while it is being imported", variant=variant.name)
-        folder = prepare()
-        module = _import(name, folder, origin, variant)
-        _kernels[name] = LoadedKernel(origin, variant, folder, module)
-        return module
+    name = module_name(variant)
+    if kernel := _kernels.get(name):
+        return kernel.module
+    check_circle(name, origin.subject)
+    plan = Plan(variant, origin, prepare, partial(load_all, origin.subject, variant.kernel_depends, load_dependency))
+    token = _plan.set(plan)
+    try:
+        module = importlib.import_module(name)
+    except RuntimeError as error:
+        if type(error).__name__ != "_DeadlockError":  # it is nowhere public
+            raise
+        raise _waits_for_itself(origin) from error
+    finally:
+        _plan.reset(token)
+    if name not in _kernels:  # half a module: of two threads that would wait for each other, one gets that
+        raise _waits_for_itself(origin)
+    return module
 
 
-def _import(name: str, folder: Path, origin: Origin, variant: Variant) -> ModuleType:
+def install() -> None:
+    """Let Python find kernels."""
     if _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)
-    try:
-        _finder.folders[name] = folder
-        return importlib.import_module(f"{_PREFIX}{name}")
-    except BaseException as error:  # SystemExit included: a kernel must not end the process that loads it
-        _forget(name)
-        if isinstance(error, KeyboardInterrupt):
-            raise
-        raise LoadError(
-            f"cannot import variant `{variant.name}` of `{origin.subject}`: {type(error).__name__}: {error}",
-            hint="the cause above has the kernel's own traceback",
-            subject=origin.subject,
-            variant=variant.name,
-            folder=str(folder),
-        ) from error
 
 
-def _forget(name: str) -> None:
-    _finder.folders.pop(name, None)
-    full = f"{_PREFIX}{name}"
-    for module in [module for module in sys.modules if module == full or module.startswith(f"{full}.")]:
-        del sys.modules[module]
-    vars(loaded).pop(name, None)
+class _KernelLoader(SourceLoader):
+    """Executes the `__init__.py` of a kernel; afterwards the kernel is loaded, or there is no trace of it."""
+
+    def __init__(self, fullname: str) -> None:
+        super().__init__(fullname, "", Contents(Path(), {}, Step(fullname, fullname)))  # nothing, until it is needed
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        """The module, not executed yet; everything that it needs is here then.
+
+        All of that is done under the import lock of this module alone, and not in the search for it: while Python
+        searches, no other thread imports anything.
+        """
+        plan = _plan.get()
+        if plan is None or module_name(plan.variant) != spec.name:
+            plan = _recalled(spec.name)
+        subject = plan.origin.subject
+        check_circle(spec.name, subject)
+        _check_operators(spec.name, plan)
+        with taking(Step(spec.name, subject)):
+            folder = plan.prepare()
+            step = Step(spec.name, subject, plan.dependencies())
+        self._plan = plan
+        self.contents = Contents(folder, {entry.path: entry for entry in plan.variant.files}, step)
+        self.path = spec.origin = f"{folder}/__init__.py"
+        spec.submodule_search_locations = [str(folder)]
+        _finder.contents[spec.name] = self.contents
+        return super().create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        try:
+            super().exec_module(module)
+        except BaseException as error:  # SystemExit included: a kernel must not end the process that loads it
+            opened = _forget(self.name)
+            if isinstance(error, KeyboardInterrupt | VerifyError):
+                raise
+            raise self._failure(error, opened) from error
+        dependencies = self.contents.step.dependencies
+        kernel = LoadedKernel(self._plan.origin, self._plan.variant, self.contents.folder, module, dependencies)
+        _kernels[self.name] = kernel
+        _remember(self.name, kernel)
+
+    def _failure(self, error: BaseException, opened: bool) -> LoadError:
+        subject, variant = self._plan.origin.subject, self._plan.variant.name
+        stays = "; its library stays open until this process ends, so try again in a new one" if opened else ""
+        return LoadError(
+            f"cannot import variant `{variant}` of `{subject}`: {type(error).__name__}: {error}",
+            hint=f"the cause above has the kernel's own traceback{stays}",
+            subject=subject,
+            variant=variant,
+            folder=str(self.contents.folder),
+        )
+
+
+class _Finder(MetaPathFinder):
+    """Finds kernels, and the submodules of those in `contents` (full name -> files) only there."""
+
+    def __init__(self) -> None:
+        self.contents: dict[str, Contents] = {}
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if not fullname.startswith(_PREFIX):
+            return None
+        if target is not None:
+            raise LoadError(
+                f"`{fullname}` cannot be reloaded: what a kernel registers with torch stays until the process ends",
+                hint="start a new process",
+            )
+        kernel, _, submodule = fullname.removeprefix(_PREFIX).partition(".")
+        if submodule:
+            return self._submodule(fullname, path or (), self.contents[f"{_PREFIX}{kernel}"])
+        if not _NAME.fullmatch(fullname):
+            return None
+        loader = _KernelLoader(fullname)  # knows where the kernel is as soon as it is there
+        return spec_from_file_location(fullname, "__init__.py", loader=loader, submodule_search_locations=[])
+
+    def _submodule(self, fullname: str, path: Sequence[str], contents: Contents) -> ModuleSpec:
+        loaders = (ExtensionLoader, EXTENSION_SUFFIXES), (SourceLoader, SOURCE_SUFFIXES)
+        bound = [(partial(loader, contents=contents), suffixes) for loader, suffixes in loaders]
+        for entry in path:
+            if spec := FileFinder(entry, *bound).find_spec(fullname):  # type: ignore[arg-type]  # it only calls them
+                return spec
+        msg = f"no module named `{fullname}`"
+        raise ModuleNotFoundError(msg, name=fullname)  # else a later finder would look with other loaders
+
+
+_finder = _Finder()
+
+
+def _waits_for_itself(origin: Origin) -> LoadError:
+    return LoadError(f"`{origin.subject}` loads itself while it is being imported, by way of another thread")
+
+
+def _check_operators(name: str, plan: Plan) -> None:
+    """Two libraries that register one namespace of operators would end the process when the second is opened."""
+    if not _has_library(plan.variant):
+        return
+    for other, kernel in _kernels.items():
+        if other != name and kernel.variant.id == plan.variant.id and _has_library(kernel.variant):
+            raise LoadError(
+                f"`{plan.origin.subject}` (variant `{plan.variant.name}`) registers the operators"
+                f" `torch.ops.{plan.variant.id}`, and so does `{kernel.origin.subject}` (variant"
+                f" `{kernel.variant.name}`), which is loaded and another build",
+                hint="load one of them per process",
+                subject=plan.origin.subject,
+                loaded=kernel.origin.subject,
+            )
+
+
+def _has_library(variant: Variant) -> bool:
+    return any(entry.path.endswith(tuple(EXTENSION_SUFFIXES)) for entry in variant.files)
+
+
+def _forget(name: str) -> bool:
+    """Remove every trace of a kernel; whether a library of it was opened, which stays open."""
+    _finder.contents.pop(name, None)
+    _kernels.pop(name, None)
+    names = [module for module in sys.modules if module == name or module.startswith(f"{name}.")]
+    modules = [sys.modules.pop(module) for module in names]
+    vars(sys.modules[_PREFIX.rstrip(".")]).pop(name.removeprefix(_PREFIX), None)
+    return any(isinstance(getattr(module, "__loader__", None), ExtensionFileLoader) for module in modules)
+
+
+def _recalled(name: str) -> Plan:
+    from kernelworks.recall import recalled  # noqa: PLC0415  # needed by few
+
+    return recalled(name)
+
+
+def _remember(name: str, kernel: LoadedKernel) -> None:
+    from kernelworks.recall import remember  # noqa: PLC0415  # it imports this module
+
+    remember(name, kernel)

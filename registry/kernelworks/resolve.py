@@ -2,24 +2,82 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from kernelworks.compat import Accepted, Rank, Rejected, Verdict, judge
+from kernelworks.compat import Accepted, Rank, Rejected, Verdict, judge, shortfalls
 from kernelworks.errors import ResolveError
 from kernelworks.host import HostEnv
+from kernelworks.lookup import Absent
 from kernelworks.model.variant import Variant
 
-__all__ = ["chosen", "no_fit", "weigh"]
+__all__ = ["WayOut", "chosen", "no_fit", "ways_out", "weigh"]
 
 
-def weigh(variants: Iterable[Variant], host: HostEnv, backend: str | None = None) -> tuple[Verdict, ...]:
-    """The verdict on every variant: those that fit, best first, then the others, nearest miss first."""
-    return tuple(sorted((judge(variant, host, backend) for variant in variants), key=_distance))
+def weigh(
+    variants: Iterable[Variant],
+    host: HostEnv,
+    backend: str | None = None,
+    check: Callable[[Variant, HostEnv], Absent] | None = None,
+) -> tuple[Verdict, ...]:
+    """The verdict on every variant: those that fit, best first, then the others, nearest miss first.
+
+    Args:
+        variants: In any order.
+        host: This process.
+        backend: As for `judge`.
+        check: `lookup.look_up`: what a variant needs and this machine's files lack. It is asked of those that fit
+            by their facts, the best first, until one lacks nothing; without it the facts alone decide.
+    """
+    verdicts = sorted((judge(variant, host, backend) for variant in variants), key=_distance)
+    return tuple(sorted(_checked(verdicts, host, check), key=_distance) if check else verdicts)
+
+
+def _checked(
+    verdicts: Sequence[Verdict], host: HostEnv, check: Callable[[Variant, HostEnv], Absent]
+) -> Iterator[Verdict]:
+    rest = iter(verdicts)
+    for verdict in rest:
+        fits = isinstance(verdict, Accepted)
+        reasons = shortfalls(verdict.variant, host, check(verdict.variant, host)) if fits else ()
+        yield Rejected(verdict.variant, verdict.rank, reasons) if reasons else verdict
+        if not reasons:
+            break
+    yield from rest
 
 
 def chosen(verdicts: Sequence[Verdict]) -> Variant | None:
     """The variant to load among `verdicts` as `weigh` gives them, or None where none fits."""
     return verdicts[0].variant if verdicts and isinstance(verdicts[0], Accepted) else None
+
+
+@dataclass(frozen=True)
+class WayOut:
+    """How `variant`, which does not fit, would: all of `remedies`; `in_call` where they are arguments alone."""
+
+    variant: Variant
+    remedies: tuple[str, ...]
+    in_call: bool
+
+    def to_json(self) -> dict[str, Any]:
+        return {"variant": self.variant.name, "remedies": list(self.remedies), "in_call": self.in_call}
+
+
+def ways_out(verdicts: Iterable[Verdict]) -> tuple[WayOut, ...]:
+    """At most two: the nearest miss that a change of this machine mends, and the nearest that another call mends.
+
+    Args:
+        verdicts: As `weigh` gives them; what fits needs no way out.
+    """
+    found: dict[bool, WayOut] = {}
+    for verdict in verdicts:
+        if isinstance(verdict, Rejected):
+            remedies = tuple(reason.remedy for reason in verdict.reasons if reason.remedy)
+            in_call = all(reason.in_call for reason in verdict.reasons)
+            if len(remedies) == len(verdict.reasons):
+                found.setdefault(in_call, WayOut(verdict.variant, remedies, in_call))
+    return tuple(found[in_call] for in_call in sorted(found))
 
 
 def no_fit(subject: str, tried: Sequence[tuple[str, Sequence[Verdict]]]) -> ResolveError:
@@ -41,7 +99,7 @@ def no_fit(subject: str, tried: Sequence[tuple[str, Sequence[Verdict]]]) -> Reso
     ]
     return ResolveError(
         "\n".join([f"no variant of `{subject}` fits this process:", *lines]),
-        hint=_hint(min((miss for _, miss in misses), key=_distance)),
+        hint=_hint(sorted((miss for _, miss in misses), key=_distance)),
         subject=subject,
         rejections=[{"revision": revision, **miss.to_json()} for revision, miss in misses],
     )
@@ -54,8 +112,9 @@ def _distance(verdict: Verdict) -> tuple[int, int, Rank]:
     return (hopeless, len(reasons), verdict.rank)
 
 
-def _hint(nearest: Rejected) -> str:
-    remedies = [reason.remedy for reason in nearest.reasons if reason.remedy]
-    if len(remedies) < len(nearest.reasons):
-        return f"nearest is `{nearest.variant.name}`; ask the publisher for a variant that fits"
-    return f"to use `{nearest.variant.name}`, {' and '.join(remedies)}; or ask the publisher for one that fits"
+def _hint(misses: Sequence[Rejected]) -> str:
+    ways = ways_out(misses)
+    if not ways:
+        return f"nearest is `{misses[0].variant.name}`; ask the publisher for a variant that fits"
+    texts = [f"to use `{way.variant.name}`, {' and '.join(way.remedies)}" for way in ways]
+    return "; or ".join([*texts, *(["ask the publisher for one that fits"] if len(ways) == 1 else [])])

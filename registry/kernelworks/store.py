@@ -1,113 +1,147 @@
 """Unpacked kernels on this machine: `kernels/<SHA-256 of the wheel>/` holds exactly the files of one variant.
 
+The cache may have layers: the first is written, the others (the image of a container, a shared disk) are read only.
+
 A folder appears under its name whole or not at all: it is filled under a temporary name, flushed to the disk
-and renamed. Of several processes that unpack one wheel at once the first wins; the copies of the others are
-equal and are dropped. What a killed process leaves is locked by nobody, and a later unpack removes it.
+and renamed. Of several processes that want one wheel at once one fetches and unpacks it, and the others find it done;
+where the file system has no locks that hold, the first to finish wins, and the copies of the others are equal and are
+dropped. What a killed process leaves is locked by nobody, and a later unpack removes it.
 
 A folder that is not what was published (a bad disk, a stray edit, an attack) is never imported. It is a copy, and
 the index proves the wheel: so the wheel is unpacked again, once, and takes the folder's place, with a warning in
-the log. One process at a time does that, under a lock on `kernels/`, and looks again before: a good folder that
-others import from is never moved. Where the wheel cannot be had or is damaged too, the load is refused.
+the log. The owner of the lock does that, and looks again before: a good folder that others import from is never
+moved. Where the wheel cannot be had or is damaged too, the load is refused. A damaged folder of a lower layer is
+passed over.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
-import hashlib
 import logging
 import os
 import secrets
 import shutil
 import time
-import zipfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
-from typing import IO, BinaryIO
+from typing import BinaryIO
 
 from kernelworks.durable import sync, sync_tree
 from kernelworks.errors import HostError, KernelworksError
+from kernelworks.locks import exclusive, try_lock
+from kernelworks.markers import Markers
 from kernelworks.model.digest import FileEntry
 from kernelworks.model.variant import Variant
-from kernelworks.verify import REPUBLISH, Fault, check_folder, content_faults, folder_faults, verify_error
-from kernelworks.zip_errors import BROKEN_ZIP
+from kernelworks.unpack import RefusedError, copy_files, unpack
+from kernelworks.verify import Fault, check_folder, verify_error
 
 __all__ = ["Store"]
 
+_Fill = Callable[[Path], None]
+"""Writes the files of a variant into a folder; raises `RefusedError` where they are not what the index lists."""
+
 _log = logging.getLogger("kernelworks")
 
-_CHUNK = 1 << 20
 _INCOMING = ".incoming-"
 _STALE_SECONDS = 600
-_CONTRADICTION = "index and wheel of this revision contradict each other: whoever published it must build it again"
 
 
 class Store:
-    """The kernels below `root`, the cache's folder."""
+    """The kernels below `layers`, the folders of the cache."""
 
-    def __init__(self, root: Path) -> None:
-        self.root = root / "kernels"
+    def __init__(self, first: Path, *others: Path) -> None:
+        self.root = first / "kernels"
+        self._others = [layer / "kernels" for layer in others]
+        self._locks = first / "locks"
+        self._markers = Markers((first, *others))
+
+    def find(self, variant: Variant) -> Path | None:
+        """The folder with the verified files of `variant`, or None where no layer holds them undamaged."""
+        for root in (self.root, *self._others):
+            folder = root / variant.wheel.sha256
+            if os.path.lexists(folder):
+                faults = self._markers.faults(folder, variant.files)
+                if not faults:
+                    return folder
+                if root != self.root:
+                    _log.warning("%s; it is passed over", verify_error(str(folder), faults, hint=None))
+        return None
 
     def get(self, variant: Variant, open_wheel: Callable[[], BinaryIO], origin: str) -> Path:
         """The folder with the verified files of `variant`; unpacks the wheel where it is not there yet, or damaged.
 
         Args:
             variant: The variant; its wheel's digest is its identity.
-            open_wheel: Opens the wheel, seekable; called only where it is needed.
+            open_wheel: Opens the wheel, seekable; called only where it is needed, by one process at a time.
             origin: Where the wheel lies, for messages.
 
         Raises:
             VerifyError: The wheel or the folder does not hold what the index lists; nothing was imported.
             HostError: The cache cannot be written.
         """
+        return self._get(variant, lambda target: unpack(variant, open_wheel, target), origin)
+
+    def get_files(self, variant: Variant, open_file: Callable[[FileEntry], BinaryIO], origin: str) -> Path:
+        """As `get`, for a variant without a wheel: `open_file` opens each of its files, several at a time."""
+        return self._get(variant, lambda target: copy_files(variant, open_file, target), origin)
+
+    def _get(self, variant: Variant, fill: _Fill, origin: str) -> Path:
+        if found := self.find(variant):
+            return found
+        with self._writing(variant), exclusive(self._locks / variant.wheel.sha256):
+            return self._fetched(variant, fill, origin)
+
+    def _fetched(self, variant: Variant, fill: _Fill, origin: str) -> Path:
+        """A fresh copy in the first layer, in the place of a damaged one, unless another process has seen to it."""
         folder = self.root / variant.wheel.sha256
-        if not os.path.lexists(folder):
-            try:
-                with self._unpacked(variant, open_wheel, origin) as fresh:
-                    _place(fresh, folder)
-            except OSError as error:
-                raise HostError(
-                    f"cannot unpack `{variant.wheel.path}` into the cache `{self.root}`: {error}",
-                    hint="free or unlock that folder, or name another one by KERNELWORKS_CACHE",
-                    folder=str(self.root),
-                ) from error
-        if folder_faults(folder, variant.files):
-            self._replace(variant, open_wheel, origin)
+        faults = self._faults(folder, variant)
+        if faults == ():
+            return folder
+        try:
+            with self._filled(fill, origin) as fresh:
+                if self._faults(folder, variant):  # still: the lock may be one that does not hold
+                    self._remove(folder)
+                _place(fresh, folder)
+        except (KernelworksError, OSError) as error:
+            if not faults:
+                raise
+            hint = f"it could not be unpacked again: {error}"
+            raise verify_error(str(folder), faults, hint=hint) from error
+        check_folder(folder, variant.files, hint="unpacked just now: does this disk keep what is written?")
+        if faults:
+            _log.warning("%s; it was unpacked again from `%s`", verify_error(str(folder), faults, hint=None), origin)
         return folder
 
-    def _replace(self, variant: Variant, open_wheel: Callable[[], BinaryIO], origin: str) -> None:
-        """Put a fresh copy in the place of a damaged one, if the wheel can be had."""
-        folder = self.root / variant.wheel.sha256
-        with _locked(self.root, wait=True):
-            faults = folder_faults(folder, variant.files)
-            if not faults:
-                return  # another process has put it right
-            try:
-                with self._unpacked(variant, open_wheel, origin) as fresh:
-                    self._remove(folder)
-                    _place(fresh, folder)
-            except (KernelworksError, OSError) as error:
-                hint = f"it could not be unpacked again: {error}"
-                raise verify_error(str(folder), faults, hint=hint) from error
-            check_folder(folder, variant.files, hint="unpacked again just now: does this disk keep what is written?")
-        _log.warning("%s; it was unpacked again from `%s`", verify_error(str(folder), faults, hint=None), origin)
+    def _faults(self, folder: Path, variant: Variant) -> tuple[Fault, ...] | None:
+        """How `folder` is damaged; None where there is none."""
+        return self._markers.faults(folder, variant.files) if os.path.lexists(folder) else None
 
     @contextmanager
-    def _unpacked(self, variant: Variant, open_wheel: Callable[[], BinaryIO], origin: str) -> Iterator[Path]:
-        """A folder under a temporary name with the files of `variant`, to be renamed."""
-        with open_wheel() as wheel:
+    def _writing(self, variant: Variant) -> Iterator[None]:
+        """Around all that writes into the cache."""
+        try:
+            yield
+        except OSError as error:
+            raise HostError(
+                f"cannot unpack variant `{variant.name}` into the cache `{self.root}`: {error}",
+                hint="free or unlock that folder, or name another one by KERNELWORKS_CACHE",
+                folder=str(self.root),
+            ) from error
+
+    @contextmanager
+    def _filled(self, fill: _Fill, origin: str) -> Iterator[Path]:
+        """A folder under a temporary name with the files of a variant, to be renamed."""
+        self.root.mkdir(parents=True, exist_ok=True)
+        self._sweep()
+        with self._incoming() as incoming:
             try:
-                _check_wheel(variant.wheel, wheel)
-                self.root.mkdir(parents=True, exist_ok=True)
-                self._sweep()
-                with self._incoming() as incoming:
-                    _unpack(variant, wheel, incoming)
-                    yield incoming
-            except _RefusedError as error:
+                fill(incoming)
+            except RefusedError as error:
                 raise verify_error(origin, (error.fault,), hint=error.hint) from error.__cause__
+            sync_tree(incoming)
+            yield incoming
         sync(self.root)
 
     def _remove(self, damaged: Path) -> None:
@@ -127,28 +161,20 @@ class Store:
     def _incoming(self) -> Iterator[Path]:
         path = self._temporary()
         path.mkdir()
-        with _locked(path):
-            try:
-                yield path
-            finally:
-                shutil.rmtree(path, ignore_errors=True)
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        try_lock(descriptor)  # says to others that its owner lives
+        try:
+            yield path
+        finally:
+            os.close(descriptor)
+            shutil.rmtree(path, ignore_errors=True)
 
     def _sweep(self) -> None:
         """Remove what dead processes left: the lock of a folder ends with the process that holds it."""
         for path in self.root.glob(f"{_INCOMING}*"):
             with contextlib.suppress(OSError):  # gone meanwhile, or its owner lives
                 if time.time() - path.stat().st_mtime > _STALE_SECONDS:  # not one that is about to be locked
-                    with _locked(path):
-                        shutil.rmtree(path, ignore_errors=True)
-
-
-class _RefusedError(Exception):
-    """A wheel that is not unpacked, for `fault`."""
-
-    def __init__(self, fault: Fault, hint: str = _CONTRADICTION) -> None:
-        super().__init__(fault, hint)
-        self.fault = fault
-        self.hint = hint
+                    _remove_dead(path)
 
 
 def _place(fresh: Path, folder: Path) -> None:
@@ -160,78 +186,11 @@ def _place(fresh: Path, folder: Path) -> None:
             raise
 
 
-@contextmanager
-def _locked(folder: Path, *, wait: bool = False) -> Iterator[None]:
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+def _remove_dead(path: Path) -> None:
+    """Remove the folder of an unpack whose owner is no more."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
+        if try_lock(descriptor):
+            shutil.rmtree(path, ignore_errors=True)
     finally:
-        os.close(handle)
-
-
-def _check_wheel(listed: FileEntry, wheel: BinaryIO) -> None:
-    for fault in content_faults(replace(listed, path="."), wheel):
-        raise _RefusedError(fault, REPUBLISH)
-    wheel.seek(0)
-
-
-def _unpack(variant: Variant, wheel: BinaryIO, target: Path) -> None:
-    """Write the files of `variant` below `target`, at paths from the index, never from the wheel."""
-    with _reading():
-        archive = zipfile.ZipFile(wheel)
-    with archive:
-        members = _members(variant, archive)
-        for entry in variant.files:
-            path = target / entry.path
-            path.parent.mkdir(parents=True, exist_ok=True)
-            member = members[f"{variant.package}/{entry.path}"]
-            with path.open("xb") as file:
-                _copy(_content(archive, member, entry.size + 1), file, entry)
-    sync_tree(target)
-
-
-@contextmanager
-def _reading() -> Iterator[None]:
-    """Around reading alone: the bytes are those of the index, so an archive that is not sound was published so."""
-    try:
-        yield
-    except BROKEN_ZIP as error:
-        raise _RefusedError(Fault(".", "a wheel", f"an archive that cannot be read ({error})")) from error
-
-
-def _content(archive: zipfile.ZipFile, member: zipfile.ZipInfo, limit: int) -> Iterator[bytes]:
-    """The bytes of `member` in chunks, at most `limit` of them, whatever its header says."""
-    with _reading(), archive.open(member) as source:
-        while limit and (chunk := source.read(min(_CHUNK, limit))):
-            limit -= len(chunk)
-            yield chunk
-
-
-def _members(variant: Variant, archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
-    listed = {f"{variant.package}/{entry.path}" for entry in variant.files}
-    members: dict[str, zipfile.ZipInfo] = {}
-    for info in archive.infolist():
-        top = info.filename.partition("/")[0]
-        if info.filename in members:
-            raise _RefusedError(Fault(info.filename, "one member", "two of this name"))
-        if info.filename not in listed and not info.is_dir() and not top.endswith(".dist-info"):
-            raise _RefusedError(Fault(info.filename, "nothing", "a member that is not listed"))
-        members[info.filename] = info
-    for missing in sorted(listed - members.keys()):
-        raise _RefusedError(Fault(missing, "a member", "nothing"))
-    return members
-
-
-def _copy(chunks: Iterable[bytes], file: IO[bytes], entry: FileEntry) -> None:
-    digest = hashlib.sha256()
-    size = 0
-    for chunk in chunks:
-        digest.update(chunk)
-        file.write(chunk)
-        size += len(chunk)
-    if size != entry.size:
-        got = f"more than {entry.size} bytes" if size > entry.size else f"{size} bytes"
-        raise _RefusedError(Fault(entry.path, f"{entry.size} bytes", got))
-    if digest.hexdigest() != entry.sha256:
-        raise _RefusedError(Fault(entry.path, f"sha256 {entry.sha256}", f"sha256 {digest.hexdigest()}"))
+        os.close(descriptor)

@@ -18,6 +18,7 @@ __all__ = [
     "check_folder",
     "content_faults",
     "folder_faults",
+    "is_bytecode",
     "remote_faults",
     "verify_error",
 ]
@@ -121,7 +122,7 @@ def _faults(folder: Path, files: Iterable[FileEntry], beside: frozenset[str]) ->
     for path, kind in found.items():
         if kind != "a file":
             yield Fault(path, "a file" if path in listed else "nothing", kind)
-        elif _is_bytecode(path):
+        elif is_bytecode(path):
             yield Fault(path, "nothing", "bytecode, which could run in place of the source")
         elif path not in listed and path not in beside:
             yield Fault(path, "nothing", "a file that is not listed")
@@ -134,17 +135,19 @@ def _faults(folder: Path, files: Iterable[FileEntry], beside: frozenset[str]) ->
 
 
 def _walk(folder: Path, prefix: str) -> Iterator[tuple[str, str]]:
+    """(path, what it is) of everything below `folder` but folders that hold something."""
     with os.scandir(folder) as entries:
         for entry in entries:
             path = f"{prefix}{entry.name}"
             if entry.is_symlink():
                 yield path, "a symbolic link"
             elif entry.is_dir():
-                yield from _walk(folder / entry.name, f"{path}/")
+                yield from tuple(_walk(folder / entry.name, f"{path}/")) or ((path, "an empty folder"),)
             else:
                 yield path, "a file" if entry.is_file() else "a special file"
 
 
-def _is_bytecode(path: str) -> bool:
+def is_bytecode(path: str) -> bool:
+    """Whether Python could run the file `path` in place of a source."""
     pure = PurePosixPath(path)
     return "__pycache__" in pure.parts or pure.suffix in {".pyc", ".pyo"}

@@ -6,8 +6,8 @@ from importlib.resources import files
 
 import pytest
 
+from kernelworks.demangle import demangle
 from kernelworks.model.variant import BackendFacts, FrameworkFacts, Platform, PythonAbi
-from kernelworks_build.audit.demangle import demangle
 from kernelworks_build.audit.policy import Policy
 from kernelworks_build.audit.rules import RULES
 from kernelworks_build.claims import Claims

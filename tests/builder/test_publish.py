@@ -18,6 +18,7 @@ from kernelworks.model.digest import FileEntry, hash_file, list_tree
 from kernelworks.model.index import Index, Source
 from kernelworks.model.variant import BackendFacts, FrameworkFacts, Platform, PythonAbi, TorchSymbols, Variant
 from kernelworks.transport import connect
+from kernelworks.transport.revision import Ref
 from kernelworks_build.errors import PublishError
 from kernelworks_build.publish import publish
 from kernelworks_build.revision import check_revision, read_revision
@@ -74,11 +75,11 @@ def check_registry(registry: Path) -> None:
 def test_a_published_revision_is_read_back_by_version_and_by_commit(tmp_path: Path) -> None:
     done = publish(make_dist(tmp_path / "dist", "cpu"), tmp_path / "registry", REPO)
     transport = connect(tmp_path / "registry")
-    assert transport.versions(REPO) == {1: done.commit}
+    assert transport.versions(REPO) == {1: Ref(done.commit)}
     for revision in ("v1", done.commit):
-        commit, data = transport.read_index(REPO, revision)
-        assert commit == done.commit
-        assert [variant.name for variant in Index.from_bytes(data, "x").variants] == list(done.variants)
+        said = transport.read_index(REPO, revision)
+        assert said.commit == done.commit
+        assert [variant.name for variant in Index.from_bytes(said.index or b"", "x").variants] == list(done.variants)
     check_registry(tmp_path / "registry")
 
 
@@ -94,7 +95,7 @@ def test_variants_of_the_same_sources_join_and_the_older_revision_stays(tmp_path
     first = publish(make_dist(tmp_path / "one", "cpu"), registry, REPO)
     second = publish(make_dist(tmp_path / "two", "metal"), registry, REPO)
     assert [name.split("-")[3] for name in second.variants] == ["cpu", "metal"]
-    assert connect(registry).read_index(REPO, first.commit)[0] == first.commit
+    assert connect(registry).read_index(REPO, first.commit).commit == first.commit
     check_registry(registry)
 
 
@@ -160,7 +161,7 @@ def test_rot_in_the_revision_before_is_not_carried_on(tmp_path: Path) -> None:
     (registry / REPO / "revisions" / first.commit / "wheels" / "toy-1+cpu.whl").write_bytes(b"rot")
     with pytest.raises(PublishError, match=r"toy-1\+cpu\.whl"):
         publish(make_dist(tmp_path / "two", "metal"), registry, REPO)
-    assert connect(registry).versions(REPO) == {1: first.commit}
+    assert connect(registry).versions(REPO) == {1: Ref(first.commit)}
 
 
 def test_an_interrupted_publication_leaves_the_revision_before_and_can_be_repeated(tmp_path: Path) -> None:
@@ -180,10 +181,10 @@ def test_an_interrupted_publication_leaves_the_revision_before_and_can_be_repeat
             time.sleep(source.uniform(0, 0.02))
             process.send_signal(signal.SIGKILL)
         check_registry(registry)
-        assert connect(registry).read_index(REPO, before.commit)[0] == before.commit
+        assert connect(registry).read_index(REPO, before.commit).commit == before.commit
         caught += bool(list(registry.glob("demo/toy/.incoming*")))
         done = publish(dist, registry, REPO)
-        assert connect(registry).versions(REPO) == {1: done.commit}
+        assert connect(registry).versions(REPO) == {1: Ref(done.commit)}
         assert not list(registry.glob("demo/toy/.incoming*"))
         if caught == 5:
             break
@@ -199,7 +200,7 @@ def test_eight_publishers_at_once_end_with_every_variant(tmp_path: Path) -> None
     dists = [make_dist(tmp_path / backend, backend) for backend in backends]
     running = [subprocess.Popen([sys.executable, "-c", code, str(dist)]) for dist in dists]
     assert [process.wait() for process in running] == [0] * 8
-    index = read_revision(tmp_path / "registry" / REPO / "revisions" / connect(tmp_path / "registry").versions(REPO)[1])
+    index = read_revision(tmp_path / "registry" / REPO / "revisions" / connect(tmp_path / "registry").versions(REPO)[1].commit)
     assert index is not None
     assert [variant.backend.kind for variant in index.variants] == backends
     check_registry(tmp_path / "registry")

@@ -20,9 +20,10 @@ from kernelworks.errors import RepositoryError, TransportError
 from kernelworks.model.digest import FileEntry, hash_file, list_tree
 from kernelworks.model.index import Index, Source
 from kernelworks.model.variant import BackendFacts, FrameworkFacts, Platform, PythonAbi, TorchSymbols, Variant
-from kernelworks.transport import connect
+from kernelworks.transport import connect, read_revision
 from kernelworks.transport.directory_layout import listed_files
 from kernelworks.transport.hub import HubTransport
+from kernelworks.transport.revision import Ref, Revision
 from kernelworks.verify import remote_faults
 from kernelworks_build.errors import PublishError
 from kernelworks_build.publish import publish
@@ -130,7 +131,7 @@ def make_dist(root: Path, *backends: str, digest: str = "0" * 64, card: str = "#
 def check_served(registry: Registry, repo_id: str, commit: str) -> set[str]:
     """Names of the variants of a revision, of which the registry has every byte and nothing else."""
     transport = connect(registry.url)
-    index = Index.from_bytes(transport.read_index(repo_id, commit)[1], "the index")
+    index = read_revision(transport, repo_id, commit)[1]
     assert not list(remote_faults(listed_files(index), lambda entry: transport.open(repo_id, commit, entry)))
     there = set(registry.api().list_repo_files(repo_id, repo_type="kernel", revision=commit))
     assert there - {entry.path for entry in listed_files(index)} == {"kernel.json", "README.md"}
@@ -141,10 +142,10 @@ def test_a_published_revision_is_read_back_by_version_and_by_commit(
     registry: Registry, repo_id: str, tmp_path: Path
 ) -> None:
     done = publish(make_dist(tmp_path, "cpu"), registry.url, repo_id)
-    transport = HubTransport(registry.url, cache=None)
+    transport = HubTransport(registry.url)
     assert (done.before, done.version, done.changed) == (None, 1, True)
-    assert transport.versions(repo_id) == {1: done.commit}
-    assert {transport.read_index(repo_id, revision)[0] for revision in ("v1", done.commit)} == {done.commit}
+    assert transport.versions(repo_id) == {1: Ref(done.commit)}
+    assert {transport.read_index(repo_id, revision).commit for revision in ("v1", done.commit)} == {done.commit}
     assert set(transport.branches(repo_id)) == {"main", "v1"}
     assert check_served(registry, repo_id, done.commit) == {"cpu"}
 
@@ -224,8 +225,8 @@ def test_publishers_at_once_that_run_again_end_with_every_variant(
 
     with ThreadPoolExecutor(len(dists)) as pool:
         list(pool.map(insist, dists))
-    assert check_served(registry, repo_id, connect(registry.url).versions(repo_id)[1]) == set(backends)
-    assert set(HubTransport(registry.url, cache=None).branches(repo_id)) == {"main", "v1"}
+    assert check_served(registry, repo_id, connect(registry.url).versions(repo_id)[1].commit) == set(backends)
+    assert set(HubTransport(registry.url).branches(repo_id)) == {"main", "v1"}
 
 
 @pytest.mark.parametrize(("step", "nth"), [("create_branch", 1), ("create_commit", 1), ("create_branch", 2)])
@@ -272,7 +273,7 @@ def test_who_may_not_write_is_told_what_to_do(
 def test_a_registry_that_serves_another_index_than_it_was_sent_is_told(
     registry: Registry, repo_id: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(HubTransport, "read_index", lambda _self, _repo_id, revision: (revision, b"{}"))
+    monkeypatch.setattr(HubTransport, "read_index", lambda _self, repo_id, revision: Revision(repo_id, revision, b"{}"))
     with pytest.raises(TransportError, match=r"serves another `kernel\.json`"):
         publish(make_dist(tmp_path, "cpu"), registry.url, repo_id)
 

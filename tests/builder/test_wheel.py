@@ -10,6 +10,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,11 @@ def make(folder: Path, framework: FrameworkFacts = CLAIMS.framework) -> Path:
 
 def test_the_name_holds_version_variant_python_and_platform() -> None:
     assert NAME.file == "toy-1+torch.stable.abi211.cpu-cp39-abi3-manylinux_2_28_x86_64.whl"
+
+
+def test_a_wheel_for_the_free_threaded_python_is_tagged_for_it_alone() -> None:
+    claims = replace(CLAIMS, python_abi=PythonAbi("exact", (3, 13), free_threaded=True))
+    assert WheelName.of(claims, 1, "manylinux_2_28_x86_64").tag == "cp313-cp313t-manylinux_2_28_x86_64"
 
 
 def test_equal_content_gives_equal_bytes_whatever_times_modes_and_order(tmp_path: Path) -> None:

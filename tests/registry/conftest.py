@@ -161,13 +161,20 @@ class Processes:
 @pytest.fixture(autouse=True)
 def _own_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Every test starts with an empty cache and ends with no kernel loaded, as a process of its own would."""
-    for name in ("HF_ENDPOINT", "LOCAL_KERNELS", "KERNELWORKS_REGISTRY", "KERNELWORKS_OFFLINE"):
+    for name in (
+        "HF_ENDPOINT",
+        "HF_HUB_OFFLINE",
+        "KERNELWORKS_OFFLINE",
+        "KERNELWORKS_POLICY",
+        "KERNELWORKS_REGISTRY",
+        "LOCAL_KERNELS",
+    ):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("KERNELWORKS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     yield
     api._modules.clear()
     for name in list(load._kernels):
-        del load._kernels[name]
         load._forget(name)
 
 

@@ -13,7 +13,7 @@ import pytest
 
 import kernelworks
 from kernelworks import backends
-from kernelworks.backends import cuda
+from kernelworks.backends import cuda, rocm
 from kernelworks.backends.spec import Backend, HostBackend
 from kernelworks.compat import Accepted, Rejected, judge
 from kernelworks.host import HostEnv
@@ -69,10 +69,11 @@ def test_a_backend_fits_a_variant_of_its_own_toolkit_version(backend: Backend) -
 
 
 def test_a_backend_runs_machine_code_for_its_own_device_only(backend: Backend) -> None:
+    here, other = ("gfx942", "gfx90a") if backend.name == "rocm" else ("7.0", "6.0")
     if backend.runs:
-        assert backend.runs(DeviceArchs(("7.0",)), "7.0")
-        assert not backend.runs(DeviceArchs(("7.0",)), "6.0")
-        assert not backend.runs(DeviceArchs(), "7.0")
+        assert backend.runs(DeviceArchs((here,)), here)
+        assert not backend.runs(DeviceArchs((here,)), other)
+        assert not backend.runs(DeviceArchs(), here)
 
 
 def test_the_loader_and_the_names_of_variants_know_the_same_backends() -> None:
@@ -156,7 +157,61 @@ def test_cuda_device_code_runs_where_nvidia_says(sass: str, ptx: str, device: st
     assert cuda.BACKEND.runs(DeviceArchs(tuple(sass.split()), tuple(ptx.split())), device) is runs
 
 
-def test_cuda_is_detected_from_what_torch_says() -> None:
+@pytest.mark.parametrize(
+    ("archs", "devices", "oldest"),
+    [
+        (DeviceArchs(("9.0",), ("9.0",)), ("9.0",), (13, 0)),
+        (DeviceArchs(("9.0",), ("9.0",)), ("9.0", "12.0"), (13, 2)),
+        (DeviceArchs((), ("8.0",)), ("8.0",), (13, 2)),
+        (DeviceArchs(), ("8.0",), (13, 0)),
+    ],
+)
+def test_cuda_needs_a_driver_of_its_major_and_for_ptx_of_its_own_version(
+    archs: DeviceArchs, devices: tuple[str, ...], oldest: Version2
+) -> None:
+    assert cuda.BACKEND.driver
+    assert cuda.BACKEND.driver(BackendFacts("cuda", (13, 2), archs), devices) == oldest
+
+
+@pytest.mark.parametrize(
+    ("code", "device", "runs"),
+    [
+        ("gfx942", "gfx942:sramecc+:xnack-", True),
+        ("gfx942:xnack-", "gfx942:sramecc+:xnack-", True),
+        ("gfx942:xnack+", "gfx942:sramecc+:xnack-", False),
+        ("gfx90a:sramecc+:xnack-", "gfx90a:sramecc+:xnack-", True),
+        ("gfx90a:sramecc-:xnack-", "gfx90a:sramecc+:xnack-", False),
+        ("gfx90a:xnack-", "gfx90a", False),
+        ("gfx90a gfx942", "gfx942", True),
+        ("gfx942", "gfx950", False),
+        ("9.0", "gfx90a", False),
+    ],
+)
+def test_rocm_code_runs_on_its_own_processor_in_the_states_that_it_asks_for(code: str, device: str, runs: bool) -> None:
+    assert rocm.BACKEND.runs
+    assert rocm.BACKEND.runs(DeviceArchs(tuple(code.split())), device) is runs
+
+
+@pytest.mark.parametrize("versions", [{"hip": "7.2.53211-671d39a"}, {"rocm": "7.2.0"}, {"hip": None, "rocm": "7.2.0"}])
+def test_rocm_is_detected_whichever_version_torch_tells(versions: dict[str, str | None]) -> None:
+    archs = ["gfx942:sramecc+:xnack-", "gfx90a:sramecc+:xnack-", "gfx942:sramecc+:xnack-"]
+    torch = SimpleNamespace(
+        version=SimpleNamespace(cuda=None, **versions),
+        cuda=SimpleNamespace(
+            is_available=lambda: True,
+            device_count=lambda: len(archs),
+            get_device_properties=lambda device: SimpleNamespace(gcnArchName=archs[device]),
+        ),
+    )
+    assert rocm.BACKEND.detect(torch) == HostBackend("rocm", (7, 2), (archs[1], archs[0]))
+    assert cuda.BACKEND.detect(torch) is None
+    torch.version = SimpleNamespace(cuda="13.0")
+    assert rocm.BACKEND.detect(torch) is None
+    assert rocm.BACKEND.detect(None) is None
+
+
+def test_cuda_is_detected_from_what_torch_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cuda, "_driver", lambda: (13, 2))
     capabilities = [(9, 0), (8, 0), (9, 0)]
     torch = SimpleNamespace(
         version=SimpleNamespace(cuda="13.0"),
@@ -166,9 +221,9 @@ def test_cuda_is_detected_from_what_torch_says() -> None:
             get_device_capability=lambda device: capabilities[device],
         ),
     )
-    assert cuda.BACKEND.detect(torch) == HostBackend("cuda", (13, 0), ("8.0", "9.0"))
+    assert cuda.BACKEND.detect(torch) == HostBackend("cuda", (13, 0), ("8.0", "9.0"), (13, 2))
     capabilities.clear()
-    assert cuda.BACKEND.detect(torch) == HostBackend("cuda", (13, 0), ())
+    assert cuda.BACKEND.detect(torch) == HostBackend("cuda", (13, 0), (), (13, 2))
     torch.version.cuda = None
     assert cuda.BACKEND.detect(torch) is None
     assert cuda.BACKEND.detect(None) is None

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from kernelworks.backends.spec import HostBackend
 from kernelworks.cli import main
+from kernelworks.errors import HostError
 from kernelworks.model.variant import FrameworkFacts, Variant
 
 Pack = Callable[..., tuple[Variant, bytes]]
@@ -38,10 +40,15 @@ def test_explain_of_what_does_not_fit_prints_the_table_and_ends_as_the_error_wou
     assert main(["explain", "org/demo", "--version", "1"]) == 13
     out, err = capsys.readouterr()
     assert "needs torch 2.14" in out
+    assert out.splitlines()[-1] == f'change this: install it: `pip install "torch>=2.14"`, for `{NEWER["name"]}`'
     assert 'pip install "torch>=2.14"' in err
     assert main(["explain", "org/demo", "--json"]) == 13
     out, err = capsys.readouterr()
-    assert json.loads(out)["chosen"] is None
+    document = json.loads(out)
+    assert document["chosen"] is None
+    assert document["ways_out"] == [
+        {"variant": NEWER["name"], "remedies": ['install it: `pip install "torch>=2.14"`'], "in_call": False}
+    ]
     assert err == ""
 
 
@@ -133,10 +140,6 @@ def test_the_hint_for_a_missing_registry_fits_the_command_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     for command in ("info", "explain", "verify"):
-        assert main([command, "org/demo"]) == 2
-        err = capsys.readouterr().err
-        assert "or name the registry in the call" in err
-        assert "registry=" not in err
         assert main([command, "org/demo", "--registry", "/nowhere"]) == 11
         assert "registry=" not in capsys.readouterr().err
 
@@ -145,9 +148,47 @@ def test_doctor_says_what_this_process_is(registry: Any, capsys: pytest.CaptureF
     assert main(["doctor", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["registry"] == str(registry.root)
-    assert document["host"]["backends"] == [{"name": "cpu", "version": None, "devices": []}]
+    assert document["host"]["backends"] == [{"name": "cpu", "version": None, "devices": [], "driver": None}]
+    assert [fit["name"] for fit in document["fits"]] == [
+        "torch213-cxx11-cpu-x86_64-linux",
+        "torch-stable-abi213-cpu-x86_64-linux",
+        "torch-cpu",
+    ]
+    assert document["problems"] == []
     assert main(["doctor"]) == 0
-    assert "glibc 2.36" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "glibc 2.36" in out
+    assert "torch-stable-abi213-cpu-x86_64-linux" in out
+    assert "PROBLEM" not in out
+
+
+def test_doctor_shows_backends_devices_driver_and_problems(
+    this_process: Callable[..., Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    this_process(backends=(HostBackend("cuda", (13, 2), ("9.0", "12.0"), (12, 4)), HostBackend("cpu")))
+    assert main(["doctor"]) == 0
+    out = capsys.readouterr().out
+    assert "cuda 13.2, device 9.0, device 12.0, driver for 12.4; cpu\n" in out
+    assert "torch213-cxx11-cu132-x86_64-linux" in out
+    assert "torch is built with CUDA 13.2, and the driver is for 12.4  install a driver for CUDA 13.0 or newer" in out
+
+
+@pytest.mark.usefixtures("registry")
+def test_doctor_tells_the_rest_where_torch_cannot_be_imported(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken() -> None:
+        raise HostError("torch is installed, but importing it failed", hint="repair it")
+
+    monkeypatch.setattr("kernelworks.host.detect", broken)
+    assert main(["doctor", "--json"]) == 12
+    document = json.loads(capsys.readouterr().out)
+    assert document["problems"] == [{"reason": "torch is installed, but importing it failed", "remedy": "repair it"}]
+    assert document["host"]["torch"] is None
+    assert main(["doctor"]) == 12
+    out, err = capsys.readouterr()
+    assert "importing it failed" in out
+    assert err.startswith("error: torch is installed")
 
 
 @pytest.mark.usefixtures("registry")

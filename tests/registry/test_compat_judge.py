@@ -8,9 +8,12 @@ import pytest
 from kernelworks.backends.spec import HostBackend
 from kernelworks.compat import Accepted, Rejected, judge
 from kernelworks.host import HostEnv, Libc
+from kernelworks.model.cpu_features import levels_of, single_flags
 from kernelworks.model.variant import BackendFacts, DeviceArchs, FrameworkFacts, Platform, PythonAbi, Variant
 
 CUDA = BackendFacts("cuda", (13, 0), DeviceArchs(("8.0", "9.0"), ("9.0",)))
+FREE_THREADED: dict[str, Any] = {"free_threaded": True, "python": (3, 13)}
+V4_WITHOUT_512VL = tuple(sorted(single_flags(["x86-64-v4"]) - {"avx512vl"}))
 GPU = (HostBackend("cuda", (13, 0), ("9.0",)), HostBackend("cpu"))
 
 
@@ -90,6 +93,34 @@ def test_all_reasons_are_told_not_the_first(variant: Variant, host: HostEnv) -> 
             "has device code for 8.0, 9.0+PTX, which a visible device of arch 7.5 cannot run",
         ),
         ({"backend": BackendFacts("cuda", (13, 0))}, {"backends": GPU}, ""),
+        (
+            {"backend": CUDA},
+            {"backends": (HostBackend("cuda", (13, 0), ("9.0",), (12, 8)),)},
+            "needs a driver for CUDA 13.0 or newer, and this one is for 12.8",
+        ),
+        ({"backend": CUDA}, {"backends": (HostBackend("cuda", (13, 0), ("9.0",), (13, 0)),)}, ""),
+        ({"backend": BackendFacts("universal", None)}, {"backends": GPU}, ""),
+        ({"framework": FrameworkFacts("torch", (2, 9))}, {"torch": "2.9.0a0+git145a3a7.nv25.10"}, ""),
+        ({"python_abi": PythonAbi("exact", (3, 13), free_threaded=True)}, FREE_THREADED, ""),
+        ({"python_abi": PythonAbi("exact", (3, 13))}, FREE_THREADED, "needs a Python with the GIL"),
+        (
+            {"python_abi": PythonAbi("exact", (3, 13), free_threaded=True)},
+            {"python": (3, 13)},
+            "needs a free-threaded Python, and this one has the GIL",
+        ),
+        ({"cpu_features": ("avx2",)}, {"cpu_features": ("avx", "avx2")}, ""),
+        ({"cpu_features": ("avx2",)}, {"cpu_features": ("avx",)}, "needs a CPU with `avx2`, and this one lacks avx2"),
+        (
+            {"cpu_features": ("x86-64-v4",)},
+            {"cpu_features": V4_WITHOUT_512VL},
+            "needs a CPU with `x86-64-v4`, and this one lacks avx512vl",
+        ),
+        ({"cpu_features": ("avx2",)}, {}, "needs a CPU with `avx2`, and this system does not tell"),
+        (
+            {"cpu_features": ("sve",), "platform": Platform("aarch64", "linux", None)},
+            {"cpu_features": ("avx",)},
+            "needs a `aarch64` CPU",
+        ),
     ],
 )
 def test_each_rule_alone(
@@ -116,3 +147,9 @@ def test_every_reason_that_the_caller_can_mend_says_how(variant: Variant, host: 
         "use Python 3.9 or newer",
         'install it: `pip install "torch>=2.11"`',
     ]
+
+
+@pytest.mark.parametrize("count", range(4))
+def test_the_levels_of_a_cpu_are_told_from_its_flags(count: int) -> None:
+    levels = ("x86-64-v2", "x86-64-v3", "x86-64-v4")[:count]
+    assert levels_of(single_flags(levels)) == levels

@@ -6,12 +6,13 @@ import json
 import platform
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kernelworks.errors import HostError
-from kernelworks.host import detect
+from kernelworks.host import describe, detect
 
 PROGRAM = """
 import json, torch, kernelworks
@@ -34,8 +35,26 @@ def test_a_kernel_is_loaded_for_the_real_torch(registry: Any, pack: Any) -> None
     assert host["cpu"] == platform.machine()
     assert host["os"] == sys.platform
     assert host["libc"].startswith("glibc 2.")
-    assert host["backends"][-1] == {"name": "cpu", "version": None, "devices": []}
+    assert host["backends"][-1] == {"name": "cpu", "version": None, "devices": [], "driver": None}
     assert host["cxx11-abi"] is True
+
+
+def test_the_features_of_this_cpu_are_those_that_the_kernel_lists() -> None:
+    if sys.platform != "linux":
+        pytest.skip("needs /proc/cpuinfo, which Linux has")
+    flags = describe(None).cpu_features
+    listed = Path("/proc/cpuinfo").read_text().split()
+    assert set(flags) <= set(listed)
+    assert ("fpu" in flags) == ("fpu" in listed)
+    assert list(flags) == sorted(set(flags))
+
+
+def test_a_system_that_does_not_tell_its_cpu_has_no_features(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kernelworks.host._CPU_INFO", tmp_path / "none")
+    assert describe(None).cpu_features == ()
+    (tmp_path / "cpuinfo").write_text("processor\t: 0\nFeatures\t: fp asimd sve\nprocessor\t: 1\nFeatures\t: fp\n")
+    monkeypatch.setattr("kernelworks.host._CPU_INFO", tmp_path / "cpuinfo")
+    assert describe(None).cpu_features == ("asimd", "fp", "sve")
 
 
 def test_without_torch_the_cpu_is_still_there(monkeypatch: pytest.MonkeyPatch) -> None:

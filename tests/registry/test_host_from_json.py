@@ -17,7 +17,8 @@ from kernelworks.model.decode import parse_json
 VERSIONS = st.tuples(st.integers(0, 9999), st.integers(0, 9999))
 BACKENDS = st.one_of(
     st.just(HostBackend("cpu")),
-    st.builds(HostBackend, st.just("cuda"), VERSIONS, st.just(("8.6", "12.0"))),
+    st.builds(HostBackend, st.just("cuda"), VERSIONS, st.just(("8.6", "12.0")), st.none() | VERSIONS),
+    st.builds(HostBackend, st.just("rocm"), VERSIONS, st.just(("gfx90a:sramecc+:xnack-",))),
     st.builds(HostBackend, st.just("newer"), st.none(), st.just(("gfx942:sramecc+",))),
 )
 HOSTS = st.builds(
@@ -31,6 +32,7 @@ HOSTS = st.builds(
     cpu=st.sampled_from(["x86_64", "aarch64"]),
     os=st.just("linux"),
     libc=st.none() | st.builds(Libc, st.sampled_from(["glibc", "musl"]), VERSIONS),
+    cpu_features=st.sampled_from([(), ("avx2", "sse4_2")]),
 )
 
 FACTS: dict[str, Any] = {
@@ -84,6 +86,9 @@ def test_unknown_facts_of_a_newer_version_are_ignored() -> None:
         ({"backends": [{"name": "cuda", "devices": ["<b>"]}]}, "`backends[0].devices[0]`"),
         ({"libc": "glibc"}, "`libc` in the report is `glibc`"),
         ({"cpu": "X86 64"}, "`cpu`"),
+        ({"cpu-features": ["avx 2"]}, "`cpu-features[0]`"),
+        ({"backends": [{"name": "cuda", "devices": [], "driver": "new"}]}, "`backends[0].driver`"),
+        ({"backends": [{"name": "rocm", "devices": ["9.0"]}]}, "`9.0`, which no ROCm device has"),
     ],
 )
 def test_a_fact_that_cannot_be_is_refused_by_its_path(changes: dict[str, Any], words: str) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import importlib.util
 import inspect
 import pickle
@@ -8,7 +9,7 @@ import shutil
 import sys
 import threading
 from collections.abc import Callable, Mapping
-from importlib.machinery import ExtensionFileLoader
+from importlib.machinery import EXTENSION_SUFFIXES, ExtensionFileLoader
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,27 +17,40 @@ from typing import Any
 import pytest
 
 import kernelworks.loaded
-from kernelworks.errors import LoadError
+from kernelworks.errors import LoadError, VerifyError
 from kernelworks.load import Origin, get_loaded_kernels, load_variant
-from kernelworks.model.digest import FileEntry, hash_bytes, list_tree
-from kernelworks.model.variant import Variant
+from kernelworks.model.digest import FileEntry, hash_bytes, list_tree, tree_digest
+from kernelworks.model.variant import KernelDependency, Variant
 
 Load = Callable[..., ModuleType]
+
+
+def no_dependency(need: KernelDependency) -> ModuleType:
+    pytest.fail(f"`{need.repo_id}` was asked for")
 
 
 @pytest.fixture
 def load(tmp_path: Path, variant: Variant) -> Load:
     def load(files: Mapping[str, bytes], **facts: Any) -> ModuleType:
         """Load a kernel of these files; a kernel of equal files in the same test is the same kernel."""
-        digest = hash_bytes(repr((str(tmp_path), sorted(files.items()))).encode())
-        folder = tmp_path / digest
+        entries = tuple(FileEntry(path, len(data), hash_bytes(data)) for path, data in sorted(files.items()))
+        folder = tmp_path / tree_digest(entries)
         for path, data in files.items():
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).write_bytes(data)
-        this = dataclasses.replace(variant, wheel=FileEntry("w", 0, digest), **facts)
-        return load_variant(this, Origin("org/demo", 1, None), lambda: folder)
+        this = dataclasses.replace(variant, files=entries, **facts)
+        return load_variant(this, Origin("org/demo", 1, None), lambda: folder, no_dependency)
 
     return load
+
+
+@pytest.fixture
+def binary() -> Path:
+    """A small extension module that Python brings."""
+    spec = importlib.util.find_spec("_queue")
+    if spec is None or spec.origin in (None, "built-in"):
+        pytest.skip("this Python has no extension module of its own to copy")
+    return Path(str(spec.origin))
 
 
 def kernel_modules() -> set[str]:
@@ -80,11 +94,7 @@ def test_functions_pickle_and_show_their_source(load: Load, sources: dict[str, b
     assert inspect.getsource(twice) == sources["layers.py"].decode()
 
 
-def test_an_extension_module_is_loaded_from_the_kernel(load: Load) -> None:
-    spec = importlib.util.find_spec("_queue")  # a small one that Python brings
-    if spec is None or spec.origin in (None, "built-in"):
-        pytest.skip("this Python has no extension module of its own to copy")
-    binary = Path(str(spec.origin))
+def test_an_extension_module_is_loaded_from_the_kernel(load: Load, binary: Path) -> None:
     module = load({"__init__.py": b"from . import _queue\n", binary.name: binary.read_bytes()})
     assert isinstance(module._queue.__spec__.loader, ExtensionFileLoader)
     assert module._queue.__name__ == f"{module.__name__}._queue"
@@ -137,7 +147,7 @@ def test_eight_threads_execute_a_kernel_exactly_once(
     monkeypatch.setattr("builtins.executed", executed, raising=False)
     (tmp_path / "kernel").mkdir()
     (tmp_path / "kernel/__init__.py").write_text("import time\ntime.sleep(0.05)\nexecuted.append(1)\n")
-    this = dataclasses.replace(variant, wheel=FileEntry("w", 0, hash_bytes(str(tmp_path).encode())))
+    this = dataclasses.replace(variant, files=tuple(list_tree(tmp_path / "kernel")))
     barrier = threading.Barrier(8)
     modules = []
 
@@ -147,7 +157,7 @@ def test_eight_threads_execute_a_kernel_exactly_once(
 
     def run() -> None:
         barrier.wait()
-        modules.append(load_variant(this, Origin("org/demo", 1, None), prepare))
+        modules.append(load_variant(this, Origin("org/demo", 1, None), prepare, no_dependency))
 
     threads = [threading.Thread(target=run) for _ in range(8)]
     for thread in threads:
@@ -155,6 +165,115 @@ def test_eight_threads_execute_a_kernel_exactly_once(
     for thread in threads:
         thread.join()
     assert (len(executed), len(prepared), len(modules), len(set(map(id, modules)))) == (1, 1, 8, 1)
+
+
+def test_while_a_kernel_is_fetched_other_threads_import_what_they_like(
+    variant: Variant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "kernel").mkdir()
+    (tmp_path / "kernel/__init__.py").touch()
+    (tmp_path / "imported_by_another_thread.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    other = threading.Thread(target=importlib.import_module, args=("imported_by_another_thread",), daemon=True)
+
+    def prepare() -> Path:
+        other.start()
+        other.join(60)
+        assert not other.is_alive()
+        return tmp_path / "kernel"
+
+    this = dataclasses.replace(variant, files=tuple(list_tree(tmp_path / "kernel")))
+    load_variant(this, Origin("org/demo", 1, None), prepare, no_dependency)
+    del sys.modules["imported_by_another_thread"]
+
+
+def test_a_source_that_changes_after_it_was_verified_is_not_executed(load: Load) -> None:
+    module = load({"__init__.py": b"def late():\n    from . import part\n", "part.py": b"x = 1"})
+    (Path(module.__file__ or "").parent / "part.py").write_bytes(b"x = 2")
+    with pytest.raises(VerifyError, match=r"`part\.py`: expected sha256 .*, got sha256 .*; it has changed since"):
+        module.late()
+
+
+def test_a_file_that_appears_after_the_kernel_was_verified_is_not_imported(load: Load) -> None:
+    module = load({"__init__.py": b"def late():\n    from . import json\n"})
+    folder = Path(module.__file__ or "").parent
+    for name in ("json.py", f"json{EXTENSION_SUFFIXES[0]}"):
+        (folder / name).write_bytes(b"evil = 1")
+        with pytest.raises(VerifyError, match=r"`json\..*`: expected nothing, got a file that is not listed"):
+            module.late()
+        (folder / name).unlink()
+
+
+def test_a_change_while_the_kernel_is_being_imported_is_refused_as_such(
+    load: Load, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = kernel_modules()
+    monkeypatch.setattr("builtins.overwrite", lambda path: Path(path).write_bytes(b"x = 2"), raising=False)
+    with pytest.raises(VerifyError, match=r"`part\.py`"):
+        load({"__init__.py": b"overwrite(__path__[0] + '/part.py')\nfrom . import part\n", "part.py": b"x = 1"})
+    assert kernel_modules() == before
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at ELF files")
+@pytest.mark.parametrize("size", [0, 3, 64, 4096, -1])
+def test_a_library_that_was_published_cut_short_is_refused_and_does_not_end_the_process(
+    load: Load, binary: Path, size: int
+) -> None:
+    cut = binary.read_bytes()[:size]
+    with pytest.raises(VerifyError, match=r"expected .*, got .*; ask its publisher to build it again") as caught:
+        load({"__init__.py": b"from . import _queue\n", binary.name: cut})
+    assert caught.value.context["file"] == binary.name
+
+
+def test_two_builds_that_register_the_same_operators_are_not_loaded_together(load: Load, binary: Path) -> None:
+    one = {"__init__.py": b"from . import _queue\n", binary.name: binary.read_bytes()}
+    load(one)
+    before = kernel_modules()
+    with pytest.raises(LoadError, match=r"`torch\.ops\._demo_cpu_1a2b3c4d`, and so does `org/demo`") as caught:
+        load({**one, "more.py": b""})
+    assert str(caught.value).endswith("load one of them per process")
+    assert kernel_modules() == before
+    load({**one, "more.py": b""}, id="_demo_cpu_5e6f7a8b")
+    load({"__init__.py": b""})  # without a library
+
+
+def test_a_library_that_stays_open_after_a_failure_is_spoken_of(load: Load, binary: Path) -> None:
+    code = b"from . import _queue\nraise ValueError\n"
+    with pytest.raises(LoadError, match="its library stays open until this process ends"):
+        load({"__init__.py": code, binary.name: binary.read_bytes()})
+
+
+def test_a_kernel_is_not_reloaded_and_that_is_said(load: Load, sources: dict[str, bytes]) -> None:
+    module = load(sources)
+    for part in (module, module.layers):
+        with pytest.raises(LoadError, match=f"`{part.__name__}` cannot be reloaded.*; start a new process"):
+            importlib.reload(part)
+    assert module.twice(1) == 2
+
+
+def test_two_threads_that_wait_for_each_others_kernel_are_told_so(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    both, first_tries = threading.Barrier(2), [True, True]
+    kernels = {
+        name: {"__init__.py": f"meet()\nget('{other}')\nname = '{name}'\n".encode()}
+        for name, other in (("one", "two"), ("two", "one"))
+    }
+    monkeypatch.setattr("builtins.meet", lambda: first_tries and first_tries.pop() and both.wait(), raising=False)
+    monkeypatch.setattr("builtins.get", lambda name: load(kernels[name]), raising=False)
+    failures = []
+
+    def run(name: str) -> None:
+        try:
+            load(kernels[name])
+        except LoadError as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=run, args=(name,)) for name in kernels]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert any("loads itself while it is being imported, by way of another thread" in str(error) for error in failures)
+    assert kernel_modules() == set()
 
 
 def test_other_imports_are_not_touched(load: Load, sources: dict[str, bytes], tmp_path: Path) -> None:

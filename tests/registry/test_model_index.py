@@ -16,6 +16,7 @@ from kernelworks.model.variant import (
     BackendFacts,
     DeviceArchs,
     FrameworkFacts,
+    KernelDependency,
     Platform,
     PythonAbi,
     TorchSymbols,
@@ -38,7 +39,14 @@ frameworks = st.one_of(
         st.none() | st.booleans(),
     ),
 )
-pythons = st.just(PythonAbi("none", None)) | st.builds(PythonAbi, st.sampled_from(["abi3", "exact"]), versions)
+pythons = (
+    st.just(PythonAbi("none", None))
+    | st.builds(PythonAbi, st.sampled_from(["abi3", "exact"]), versions)
+    | st.builds(PythonAbi, st.just("exact"), versions, st.booleans())
+)
+dependencies = st.builds(KernelDependency, st.just("org/base"), st.integers(0, 9)) | st.builds(
+    KernelDependency, st.just("org/base"), st.none(), words
+)
 variants = st.builds(
     Variant,
     name=words,
@@ -55,6 +63,8 @@ variants = st.builds(
     files=st.lists(entries, unique_by=lambda entry: entry.path).map(lambda items: tuple(sorted(items))),
     lock=hexes,
     hermetic=st.booleans(),
+    kernel_depends=st.lists(dependencies, max_size=2).map(tuple),
+    cpu_features=st.sampled_from([(), ("avx512f",), ("x86-64-v3", "sve")]),
 )
 indexes = st.builds(
     Index,
@@ -79,6 +89,12 @@ def test_the_bytes_do_not_depend_on_the_order_of_the_variants(index: Index, rand
     shuffled = list(index.variants)
     random.shuffle(shuffled)
     assert dataclasses.replace(index, variants=tuple(shuffled)).to_bytes() == index.to_bytes()
+
+
+def test_an_index_from_before_there_were_dependencies_and_cpu_features_keeps_its_bytes(variant: Variant) -> None:
+    data = Index("demo", 1, "Apache-2.0", Source("0" * 64), "test 0", (variant,)).to_bytes()
+    assert not {"kernel-depends", "cpu-features"} & json.loads(data)["variants"][0].keys()
+    assert Index.from_bytes(data, "test").to_bytes() == data
 
 
 def test_unknown_fields_are_ignored(document: dict[str, Any], variant: Variant) -> None:
@@ -135,6 +151,14 @@ FILE = {"path": "a.py", "size": 1, "sha256": "0" * 64}
         (set_in("files", [FILE | {"path": "a\\b"}]), r"`variants\[0\].files\[0\].path`"),
         (set_in("files", [FILE | {"path": "C:a"}]), r"`variants\[0\].files\[0\].path`"),
         (set_in("files", [FILE | {"size": 1.5}]), r"`variants\[0\].files\[0\].size`"),
+        (set_in("kernel-depends", [{"repo-id": "org/base"}]), r"`variants\[0\].kernel-depends\[0\]` .* exactly one of"),
+        (
+            set_in("kernel-depends", [{"repo-id": "org/base", "version": 1, "revision": "v1"}]),
+            r"`variants\[0\].kernel-depends\[0\]` .* exactly one of `version` and `revision`",
+        ),
+        (set_in("kernel-depends", [{"version": 1}]), "lacks the key `repo-id`"),
+        (set_in("cpu-features", ["AVX2"]), r"`variants\[0\].cpu-features\[0\]` .* does not match"),
+        (set_in("python-abi.free-threaded", True), "`abi3` says nothing of free-threaded builds"),
         (set_in("framework.kind", "jax"), r"`variants\[0\].framework.kind` .* not one of"),
         (set_in("framework.version", "9" * 5000 + ".0"), r"`variants\[0\].framework.version` .* does not match"),
         (set_in("backend.archs.sass", ["sm_90"]), r"`variants\[0\].backend.archs.sass\[0\]`"),

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernelworks.errors import UsageError
-from kernelworks.model.variant_name import VariantName, Version2, parse_version, version_digits
+from kernelworks.model.variant_name import VariantName, Version2, known_versions, parse_version, version_digits
 
 TABLE = json.loads(files("kernelworks.model").joinpath("versions.json").read_bytes())
 
@@ -60,6 +60,10 @@ def test_a_version_with_two_digits_is_read_from_the_table() -> None:
         ("torch213-cpu-x86_64-linux-musl", "is not a variant name"),
         ("torch213-cpu-../x-linux", "is not a variant name"),
         ("torch-", "is not a variant name"),
+        ("torch-foo-bar", "is not a variant name"),
+        ("torch213-cxx11-xpu202510-x86_64-linux", "`202510` in .* is not a known xpu version .*did you mean `20251`"),
+        ("torch-stable-abi-cpu-x86_64-linux", "is not a variant name"),
+        ("torch213-cu130", "is not a variant name"),
         ("torch-foo", "`foo` in .* is not a known backend"),
         ("torch-cuda\n", "is not a variant name"),
         ("torch213-cpu5-x86_64-linux", "`5` in .* is not a known cpu version"),
@@ -69,6 +73,23 @@ def test_a_version_with_two_digits_is_read_from_the_table() -> None:
 def test_a_name_that_would_need_a_guess_is_refused(text: str, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         VariantName.parse(text)
+
+
+@given(st.text() | st.from_regex(r"torch[^/]*-(x86_64|aarch64)-linux"))
+def test_any_text_is_a_name_or_refused_in_words(text: str) -> None:
+    try:
+        name = VariantName.parse(text)
+    except UsageError as error:
+        refusal = error
+    else:
+        assert str(name) == text
+        return
+    assert refusal.hint or "known" in refusal.message
+
+
+def test_the_versions_of_a_backend_are_told_the_newest_first() -> None:
+    assert known_versions("rocm")[:2] == ((7, 10), (7, 2))
+    assert known_versions("cpu") == ()
 
 
 @given(st.from_regex(r"(torch|tvm-ffi)(-stable-abi)?[0-9]{0,4}(-cxx11|-cxx98)?-[a-z]{2,6}[0-9]{0,4}(-x86_64-linux)?"))

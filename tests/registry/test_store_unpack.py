@@ -88,7 +88,7 @@ def test_a_wheel_with_wrong_bytes_is_refused_with_file_expected_and_got(
     assert unit in facts["expected"]
     assert unit in facts["got"]
     assert facts["expected"] != facts["got"]
-    assert not (tmp_path / "kernels").exists()
+    assert list((tmp_path / "kernels").iterdir()) == []
 
 
 def listed(variant: Variant, wheel: bytes, **changes: Any) -> Variant:
@@ -202,7 +202,7 @@ def test_a_damaged_copy_is_refused_where_its_wheel_cannot_be_had(
     assert leftovers(store) == []
 
 
-def test_a_disk_that_spoils_the_fresh_copy_too_is_no_endless_loop(
+def test_a_disk_that_spoils_the_fresh_copy_is_no_endless_loop(
     tmp_path: Path, pack: Pack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     variant, wheel = pack()
@@ -213,9 +213,9 @@ def test_a_disk_that_spoils_the_fresh_copy_too_is_no_endless_loop(
         spoiled.append(folder)
 
     monkeypatch.setattr("kernelworks.store.sync_tree", spoil)
-    with pytest.raises(VerifyError, match="unpacked again just now: does this disk keep"):
+    with pytest.raises(VerifyError, match="unpacked just now: does this disk keep"):
         Store(tmp_path).get(variant, opener(wheel), ORIGIN)
-    assert len(spoiled) == 2
+    assert len(spoiled) == 1
 
 
 def test_eight_processes_at_once_on_a_damaged_copy_all_get_the_kernel_and_one_repairs_it(

@@ -11,6 +11,7 @@ from kernelworks.errors import RepositoryError, TransportError, UsageError, Veri
 from kernelworks.model.digest import FileEntry
 from kernelworks.transport import connect, read_revision
 from kernelworks.transport import directory_layout as layout
+from kernelworks.transport.revision import Ref
 
 BAD_IDS = [
     "", "relu", "/", "a/", "/b", "a/b/c", "../../etc", "../a", "a/..", "a/b..c", ".a/b", "-a/b", "a/b/",
@@ -48,15 +49,14 @@ def test_a_folder_is_named_by_path_or_file_url(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("location", "error", "words"),
     [
-        (None, UsageError, "no registry is named.*KERNELWORKS_REGISTRY .* or name the registry in the call"),
-        ("", UsageError, "no registry is named"),
+        ("", UsageError, "no registry is named.*KERNELWORKS_REGISTRY"),
         ("ftp://registry.invalid/x", UsageError, "is a URL of a kind that no registry has"),
         ("file://other/x", UsageError, "is not a file URL"),
         ("/nowhere/at/all", TransportError, "`/nowhere/at/all` does not exist; .*KERNELWORKS_REGISTRY"),
         (__file__, TransportError, "is a file, not a folder"),
     ],
 )
-def test_a_location_that_cannot_be_read_says_why(location: str | None, error: type[Exception], words: str) -> None:
+def test_a_location_that_cannot_be_read_says_why(location: str, error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         connect(location)
 
@@ -67,7 +67,7 @@ def test_versions_come_newest_first_and_numerically(registry: Any, pack: Callabl
     for stray in ("main", "v01", ".v3.new", "v-1"):
         (refs / stray).write_text("not read")
     assert list(connect(registry.root).versions("org/demo").items()) == [
-        (10, commits[10]), (2, commits[2]), (1, commits[1])
+        (10, Ref(commits[10])), (2, Ref(commits[2])), (1, Ref(commits[1]))
     ]  # fmt: skip
 
 

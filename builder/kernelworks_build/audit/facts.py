@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import re
+import warnings
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -16,6 +18,7 @@ __all__ = ["FileFact", "FolderFacts", "read_folder"]
 
 _GLIBC = re.compile(r"GLIBC_(\d+)\.(\d+)(\.\d+)?")
 _BYTECODE = {".pyc", ".pyo"}
+_MODULES = {".py", ".pyi"}
 
 
 @dataclass(frozen=True, order=True)
@@ -24,7 +27,7 @@ class FileFact:
 
     Attributes:
         path: Relative to the folder.
-        kind: `text`, `elf`, `bytecode`, `link`, `special`, `broken` (code that cannot be read) or `binary`.
+        kind: `text`, `elf`, `bytecode`, `link`, `special`, `broken` (code that cannot be read; Python too) or `binary`.
         detail: Why it is broken.
     """
 
@@ -67,7 +70,8 @@ def read_folder(folder: Path) -> FolderFacts:
         path = entry.relative_to(folder).as_posix()
         kind = _kind(entry)
         if kind != "elf":
-            files.append(FileFact(path, kind))
+            fault = _python_fault(entry) if kind == "text" and entry.suffix in _MODULES else ""
+            files.append(FileFact(path, "broken" if fault else kind, fault))
             continue
         try:
             elf = read_elf(entry, path)
@@ -97,6 +101,17 @@ def _kind(entry: Path) -> str:
     except UnicodeDecodeError:
         return "binary"
     return "binary" if b"\0" in data else "text"
+
+
+def _python_fault(entry: Path) -> str:
+    """Why the Python of this process cannot read the module at `entry`; empty where it can."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # odd escapes and the like are the author's affair
+        try:
+            ast.parse(entry.read_bytes())
+        except SyntaxError as error:
+            return f"is not Python: {error.msg} (line {error.lineno})"
+    return ""
 
 
 def _fat_binaries(entry: Path, elf: ElfFacts) -> list[FatBinary]:

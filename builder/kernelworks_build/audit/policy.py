@@ -9,6 +9,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from kernelworks.model.torch_symbols import symbol_pattern
 from kernelworks_build.claims import Claims
 from kernelworks_build.toml import read_toml
 
@@ -39,8 +40,9 @@ class Policy:
         grants: Libraries that may be needed.
         never_vendored: Shell patterns of file names.
         cxx_runtime_symbols: Names that libstdc++ brings with a version.
+        openmp_symbols: Names of the OpenMP runtime that torch brings.
         python_symbols: Names that the interpreter brings.
-        torch_symbols: Names that are torch's, whether a release has them or not.
+        torch_symbols: Names that are torch's, whether a release has them or not; the loader looks for the same.
         unversioned: Undefined symbols without a version that nobody need define.
     """
 
@@ -49,6 +51,7 @@ class Policy:
     grants: tuple[LibraryGrant, ...]
     never_vendored: tuple[str, ...]
     cxx_runtime_symbols: re.Pattern[str]
+    openmp_symbols: re.Pattern[str]
     python_symbols: re.Pattern[str]
     torch_symbols: re.Pattern[str]
     unversioned: frozenset[str]
@@ -65,8 +68,9 @@ class Policy:
             tuple(_grant(row) for row in document["libraries"]),
             tuple(document["vendored"]["never"]),
             re.compile(symbols["cxx-runtime"]),
+            re.compile(symbols["openmp"]),
             re.compile(symbols["python"]),
-            re.compile(symbols["torch"]),
+            symbol_pattern(),
             frozenset(symbols["unversioned"]),
         )
 

@@ -19,12 +19,14 @@ class Imports:
 
     Attributes:
         torch: In the list of a claimed release, or torch's by its name.
+        openmp: Of the OpenMP runtime, which comes with torch.
         python: The interpreter's.
         compiler: Weak references that the compiler puts into every shared object.
         unknown: All others, and `std` symbols: those have a version when they are libstdc++'s.
     """
 
     torch: tuple[str, ...]
+    openmp: tuple[str, ...]
     python: tuple[str, ...]
     compiler: tuple[str, ...]
     unknown: tuple[str, ...]
@@ -48,7 +50,7 @@ class Case:
 
     def imports(self, elf: ElfFacts) -> Imports:
         """The undefined symbols of `elf` that no symbol version ties to a library."""
-        owners: dict[str, list[str]] = {"torch": [], "python": [], "compiler": [], "unknown": []}
+        owners: dict[str, list[str]] = {"torch": [], "openmp": [], "python": [], "compiler": [], "unknown": []}
         for symbol in elf.undefined:
             if symbol.version is None:
                 owners[self._owner(symbol.name)].append(symbol.name)
@@ -61,6 +63,8 @@ class Case:
             return "python"
         if not self.torch or self.policy.cxx_runtime_symbols.fullmatch(name):
             return "unknown"
+        if self.policy.openmp_symbols.fullmatch(name):
+            return "openmp"
         if self.policy.torch_symbols.fullmatch(name) or any(name in names for names in self.torch.values()):
             return "torch"
         return "unknown"

@@ -22,10 +22,12 @@ from kernelworks.errors import RepositoryError, TransportError
 from kernelworks.model.decode import printable
 from kernelworks.model.digest import FileEntry
 from kernelworks.model.index import INDEX_NAME, Index
-from kernelworks.transport.client import token_for
+from kernelworks.transport import read_revision
 from kernelworks.transport.directory_layout import BUILD, listed_files
 from kernelworks.transport.hub import HubTransport
 from kernelworks.transport.repo_id import version_ref
+from kernelworks.transport.revision import Ref
+from kernelworks.transport.token import token_for
 from kernelworks_build.errors import PublishError
 from kernelworks_build.publish.published import Published
 from kernelworks_build.revision import CARD, merge
@@ -50,12 +52,12 @@ def publish_to_hub(dist: Path, index: Index, location: str, repo_id: str) -> Pub
         PublishError: The registry refuses, lacks what the revision before had, or has moved meanwhile.
         TransportError: It does not answer, or serves something else than it was sent.
     """
-    registry = HubTransport(location, cache=None)
+    registry = HubTransport(location)
     token = token_for(registry.location)
     api = HfApi(registry.location, token=token or False, library_name="kernelworks", library_version=__version__)
     branch = version_ref(index.version)
     with _refusals(registry.location, repo_id, has_token=bool(token)):
-        branches = _branches(registry, api, repo_id)
+        branches = {name: ref.commit for name, ref in _branches(registry, api, repo_id).items()}
         before = branches.get(branch)
         head = before or branches.get("main")
         there = _tree(api, repo_id, head)
@@ -66,7 +68,7 @@ def publish_to_hub(dist: Path, index: Index, location: str, repo_id: str) -> Pub
         commit = before
         if commit is None or operations:
             commit = _commit(api, repo_id, operations, index, head=head, is_new=before is None)
-    if registry.read_index(repo_id, commit) != (commit, merged.to_bytes()):
+    if registry.read_index(repo_id, commit).index != merged.to_bytes():
         raise TransportError(
             f"registry `{registry.location}` serves another `{INDEX_NAME}` for commit `{commit}` than it was sent",
             hint="load nothing of it before whoever runs the registry knows why",
@@ -77,7 +79,7 @@ def publish_to_hub(dist: Path, index: Index, location: str, repo_id: str) -> Pub
     return Published.of(merged, commit, before, left_behind=tuple(left_behind), changed=commit != before)
 
 
-def _branches(registry: HubTransport, api: HfApi, repo_id: str) -> Mapping[str, str]:
+def _branches(registry: HubTransport, api: HfApi, repo_id: str) -> Mapping[str, Ref]:
     """The branches of the repository, which is there afterwards."""
     try:
         return registry.branches(repo_id)
@@ -99,7 +101,7 @@ def _variants(tree: Mapping[str, RepoFile]) -> set[str]:
 
 
 def _index_of(registry: HubTransport, repo_id: str, commit: str) -> Index:
-    return Index.from_bytes(registry.read_index(repo_id, commit)[1], f"the index of `{repo_id}` at `{commit}`")
+    return read_revision(registry, repo_id, commit)[1]
 
 
 def _check_kept(merged: Index, new: Index, there: Mapping[str, RepoFile]) -> None:

@@ -7,34 +7,51 @@ Archs (CUDA C++ Programming Guide, "Binary Compatibility" and "PTX Compatibility
 runs on 8.x with x >= 6, for `9.0a` on 9.0 only, for the family `10.0f` on 10.x. PTX is compiled by the
 driver for the same or any newer device, except that `9.0a` stays at 9.0 and `10.0f` within its major.
 
+Driver: machine code runs with any driver of the toolkit's major; PTX needs one that knows the toolkit's own
+version of PTX ("CUDA Compatibility", application considerations).
+
 Without a visible device nothing fits, for no arch could be checked: on such a machine a CUDA torch gets the
 CPU variant, if told so by `backend=`.
 """
 
 from __future__ import annotations
 
+import ctypes
 import re
 import sys
 from typing import Any
 
-from kernelworks.backends.spec import Backend, HostBackend, Toolkit
-from kernelworks.model.variant import DeviceArchs
+from kernelworks.backends.spec import FORWARD_WITHIN_MAJOR, Backend, HostBackend
+from kernelworks.model.variant import BackendFacts, DeviceArchs
 from kernelworks.model.variant_name import Version2, parse_version
 
 __all__ = ["BACKEND"]
 
 
 def _detect(torch: Any) -> HostBackend | None:
-    built_with = torch and torch.version.cuda
+    built_with = torch and getattr(torch.version, "cuda", None)
     if not built_with:
         return None
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     capabilities = sorted({torch.cuda.get_device_capability(device) for device in range(count)})
-    return HostBackend("cuda", parse_version(built_with), tuple(f"{major}.{minor}" for major, minor in capabilities))
+    devices = tuple(f"{major}.{minor}" for major, minor in capabilities)
+    return HostBackend("cuda", parse_version(built_with), devices, _driver())
 
 
-def _minor_compatible(needs: Version2, offer: Version2) -> bool:
-    return needs[0] == offer[0] and needs[1] <= offer[1]
+def _driver() -> Version2 | None:
+    """What the driver itself says; it need not be initialised for that."""
+    version = ctypes.c_int()
+    try:
+        failed = ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(version))
+    except (OSError, AttributeError):
+        return None
+    return None if failed else (version.value // 1000, version.value % 1000 // 10)
+
+
+def _oldest_driver(needs: BackendFacts, devices: tuple[str, ...]) -> Version2 | None:
+    compiled = DeviceArchs(needs.archs.sass)
+    uses_ptx = any(not _runs(compiled, device) for device in devices) and bool(needs.archs.ptx)
+    return needs.version if uses_ptx or needs.version is None else (needs.version[0], 0)
 
 
 def _runs(archs: DeviceArchs, device: str) -> bool:
@@ -51,7 +68,7 @@ def _split(arch: str) -> tuple[Version2, str]:
 
 
 def _sass_runs(capability: Version2, suffix: str, device: Version2) -> bool:
-    return capability == device if suffix == "a" else _minor_compatible(capability, device)
+    return capability == device if suffix == "a" else capability[0] == device[0] and capability <= device
 
 
 def _ptx_runs(capability: Version2, suffix: str, device: Version2) -> bool:
@@ -63,6 +80,7 @@ BACKEND = Backend(
     label="CUDA",
     rank=10,
     detect=_detect,
-    toolkit=Toolkit("the same major and this minor or a newer one", _minor_compatible),
+    toolkit=FORWARD_WITHIN_MAJOR,
     runs=_runs,
+    driver=_oldest_driver,
 )

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from kernelworks.model.variant import DeviceArchs
+from kernelworks.model.variant import BackendFacts, DeviceArchs
 from kernelworks.model.variant_name import Version2, format_version
 
-__all__ = ["Backend", "HostBackend", "Toolkit"]
+__all__ = ["FORWARD_WITHIN_MAJOR", "Backend", "HostBackend", "Toolkit"]
 
 
 @dataclass(frozen=True)
@@ -20,15 +20,17 @@ class HostBackend:
         name: Name of the backend.
         version: Toolkit (major, minor) that torch was built with, or None for a backend without a toolkit.
         devices: Arch of every visible device, sorted, each once.
+        driver: Newest toolkit (major, minor) that the installed driver is made for, or None where nobody says.
     """
 
     name: str
     version: Version2 | None = None
     devices: tuple[str, ...] = ()
+    driver: Version2 | None = None
 
     def to_json(self) -> dict[str, Any]:
-        version = format_version(self.version) if self.version else None
-        return {"name": self.name, "version": version, "devices": list(self.devices)}
+        version, driver = (found and format_version(found) for found in (self.version, self.driver))
+        return {"name": self.name, "version": version, "devices": list(self.devices), "driver": driver}
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,14 @@ class Toolkit:
     accepts: Callable[[Version2, Version2], bool]
 
 
+def _same_major_not_newer(needs: Version2, offer: Version2) -> bool:
+    return needs[0] == offer[0] and needs[1] <= offer[1]
+
+
+FORWARD_WITHIN_MAJOR = Toolkit("the same major and this minor or a newer one", _same_major_not_newer)
+"""What both large vendors keep: a runtime library has one SONAME per major, and only gains entry points."""
+
+
 @dataclass(frozen=True)
 class Backend:
     """One backend.
@@ -57,6 +67,8 @@ class Backend:
         toolkit: None for a backend without a toolkit.
         runs: (archs inside a variant, arch of one device) -> whether that device runs the variant;
             None for a backend without device code.
+        driver: (what a variant needs, arch of every visible device) -> the oldest driver that runs it, as
+            `HostBackend.driver`; None for a backend that asks nothing of the driver.
     """
 
     name: str
@@ -65,3 +77,4 @@ class Backend:
     detect: Callable[[Any], HostBackend | None]
     toolkit: Toolkit | None = None
     runs: Callable[[DeviceArchs, str], bool] | None = None
+    driver: Callable[[BackendFacts, tuple[str, ...]], Version2 | None] | None = None

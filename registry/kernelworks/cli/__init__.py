@@ -88,13 +88,23 @@ def _parser() -> argparse.ArgumentParser:
 
     explain = add("explain", "which variant this process gets, and every reason why not the others")
     info = add("info", "versions, variants, archs, sizes")
-    verify = add("verify", "whether a registry has every byte as it was published")
+    verify = add("verify", "whether a registry has every byte as it was published, or as it was locked")
+    lock = add("lock", "write the commits and digests of a project's kernels into its `kernelworks.lock`")
+    sync = add("sync", "fetch and verify what a lock file names for this process")
+    add("list", "the kernels in the cache")
     add("doctor", "what this machine and process are")
     for command in (explain, info, verify):
-        command.add_argument("repo_id", metavar="org/name")
+        command.add_argument("repo_id", metavar="org/name", nargs="?" if command is verify else None)
+    for command in (explain, info, verify, lock, sync):
         command.add_argument("--registry", metavar="URL|FOLDER", help="instead of KERNELWORKS_REGISTRY")
+    for command in (lock, sync):
+        command.add_argument("folder", metavar="DIR", nargs="?", default=".", help="of the project")
+    lock.add_argument("--upgrade", action="store_true", help="let every commit be the newest, not only new ones")
+    sync.add_argument("--all-variants", action="store_true", help="those that do not fit this process too")
+    sync.add_argument("--trust-remote-code", action="store_true", help="consent to run code of any publisher in it")
     explain.add_argument("--version", type=int, metavar="N", help="instead of the newest that fits")
     verify.add_argument("--version", type=int, metavar="N", help="instead of the newest")
+    verify.add_argument("--lock", metavar="FILE|DIR", help="all that this lock file names, instead of a repository")
     explain.add_argument("--revision", metavar="COMMIT", help="a commit or ref, instead of a version")
     explain.add_argument("--backend", metavar="NAME", help="instead of the one that torch is built for")
     return parser

@@ -8,7 +8,7 @@ from kernelworks import api
 from kernelworks.cli import Output
 from kernelworks.cli.table import table, terminal_width
 from kernelworks.compat import Rejected, Verdict
-from kernelworks.resolve import no_fit
+from kernelworks.resolve import WayOut, no_fit, ways_out
 
 __all__ = ["run"]
 
@@ -25,8 +25,17 @@ def run(arguments: argparse.Namespace) -> Output:
     where = "local folder" if found.version is None else f"version {found.version}"
     rows = [_row(verdict, found.chosen) for verdict in found.verdicts]
     text = f"{found.subject}, {where}\n{table(('variant', 'fits', 'why not'), rows, terminal_width())}"
-    error = None if found.chosen else no_fit(found.subject, [(where, found.verdicts)])
-    return Output(found.to_json(), text, error)
+    if found.chosen:
+        return Output(found.to_json(), text)
+    ways = ways_out(found.verdicts)
+    lines = [_way(way) for way in ways] or ["nothing here makes any of them fit: ask the publisher for one that does"]
+    document = found.to_json() | {"ways_out": [way.to_json() for way in ways]}
+    return Output(document, "\n".join([text, *lines]), no_fit(found.subject, [(where, found.verdicts)]))
+
+
+def _way(way: WayOut) -> str:
+    kind = "use that" if way.in_call else "change this"
+    return f"{kind}: {' and '.join(way.remedies)}, for `{way.variant.name}`"
 
 
 def _row(verdict: Verdict, chosen: str | None) -> tuple[str, str, str]:

@@ -18,9 +18,9 @@ __all__ = ["run"]
 
 def run(arguments: argparse.Namespace) -> Output:
     """Every version of a repository with its variants."""
-    transport = connect(arguments.registry or settings.registry(), settings.cache_root())
+    transport = connect(arguments.registry or settings.registry() or settings.hub(), settings.cache_layers())
     repo_id = arguments.repo_id
-    revisions = [read_revision(transport, repo_id, commit) for commit in transport.versions(repo_id).values()]
+    revisions = [read_revision(transport, repo_id, ref.commit) for ref in transport.versions(repo_id).values()]
     document = {
         "repo_id": repo_id,
         "registry": transport.location,

@@ -100,11 +100,23 @@ class Node:
 
     def opt(self, key: str) -> Node | None:
         """The member `key`, or None where it is absent or null."""
-        if not isinstance(self.value, dict):
-            raise self.fault("must be an object")
+        self.names()
         if self.value.get(key) is None:
             return None
         return Node(self.value[key], self.origin, f"{self.path}.{key}" if self.path else key)
+
+    def names(self) -> tuple[str, ...]:
+        """The keys of this object."""
+        if not isinstance(self.value, dict):
+            raise self.fault("must be an object")
+        return tuple(self.value)
+
+    def only(self, *allowed: str) -> Node:
+        """This object, which has no key but those of `allowed`."""
+        if unknown := sorted(set(self.names()) - set(allowed)):
+            shown = printable(unknown[0][:_SHOWN])
+            raise self.fault(f"has the key `{shown}`, which is none of {', '.join(sorted(allowed))}")
+        return self
 
     def items(self, build: Callable[[Node], T]) -> tuple[T, ...]:
         """`build` of every element of this array."""

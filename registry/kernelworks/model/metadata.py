@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kernelworks.model.digest import FileEntry
+from kernelworks.model.variant import KernelDependency
 
 __all__ = ["METADATA_NAME", "Metadata"]
 
@@ -35,6 +36,7 @@ class Metadata:
     python_depends: tuple[str, ...]
     files: tuple[FileEntry, ...]
     builder_version: str
+    kernel_depends: tuple[KernelDependency, ...] = ()
     upstream: str | None = None
     source: str | None = None
 
@@ -49,7 +51,7 @@ class Metadata:
             "version": self.version,
             "license": self.license,
             "python-depends": list(self.python_depends),
-            "kernel-depends": [],
+            "kernel-depends": [item.to_json() for item in self.kernel_depends],
             "backend": backend,
             "digest": {"algorithm": "sha256", "files": _base64_digests(self.files)},
             "provenance": {"kernel-builder": {"version": self.builder_version}},

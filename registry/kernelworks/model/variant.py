@@ -12,10 +12,12 @@ from kernelworks.model.variant_name import Version2, format_version, parse_versi
 
 __all__ = [
     "ARCH_PATTERN",
+    "CPU_FEATURE_PATTERN",
     "ID_PATTERN",
     "BackendFacts",
     "DeviceArchs",
     "FrameworkFacts",
+    "KernelDependency",
     "Platform",
     "PythonAbi",
     "TorchSymbols",
@@ -24,6 +26,7 @@ __all__ = [
 
 _VERSION = r"[0-9]{1,4}\.[0-9]{1,4}"
 ARCH_PATTERN = r"[0-9]{1,4}\.[0-9][af]?|gfx[0-9a-f]{1,8}(:[a-z]{1,16}[+-]){0,4}"
+CPU_FEATURE_PATTERN = r"[a-z0-9][a-z0-9_-]{0,31}"
 ID_PATTERN = r"_[a-z][a-z0-9_]{0,126}"
 
 
@@ -88,6 +91,11 @@ class BackendFacts:
     version: Version2 | None
     archs: DeviceArchs = DeviceArchs()
 
+    @property
+    def is_universal(self) -> bool:
+        """Whether it runs on any backend: there is no device code inside, and none to choose."""
+        return self.kind == "universal"
+
     def to_json(self) -> dict[str, Any]:
         return {
             "kind": self.kind,
@@ -107,18 +115,30 @@ class BackendFacts:
 
 @dataclass(frozen=True)
 class PythonAbi:
-    """`none` (no extension module), `abi3` (this CPython or newer) or `exact` (this CPython only)."""
+    """The Python ABI.
+
+    Attributes:
+        kind: `none` (no extension module), `abi3` (this CPython or newer) or `exact` (this CPython only).
+        version: (major, minor); None for `none`.
+        free_threaded: Whether it is that of the build without the GIL, which has no abi3 (PEP 703).
+    """
 
     kind: str
     version: Version2 | None
+    free_threaded: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        return {"kind": self.kind, "version": format_version(self.version) if self.version else None}
+        version = format_version(self.version) if self.version else None
+        return {"kind": self.kind, "version": version} | ({"free-threaded": True} if self.free_threaded else {})
 
     @classmethod
     def from_json(cls, node: Node) -> PythonAbi:
         kind = node.get("kind").choice("none", "abi3", "exact")
-        return cls(kind, None if kind == "none" else _version(node.get("version")))
+        free_threaded = node.opt("free-threaded")
+        if free_threaded and free_threaded.flag() and kind != "exact":
+            raise free_threaded.fault(f"is true, and `{kind}` says nothing of free-threaded builds")
+        version = None if kind == "none" else _version(node.get("version"))
+        return cls(kind, version, free_threaded is not None and free_threaded.flag())
 
 
 @dataclass(frozen=True)
@@ -157,6 +177,30 @@ class TorchSymbols:
 
 
 @dataclass(frozen=True)
+class KernelDependency:
+    """Another kernel that this one loads, at either a version or a revision; whoever loads it checks the texts."""
+
+    repo_id: str
+    version: int | None = None
+    revision: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        pin = {"version": self.version} if self.revision is None else {"revision": self.revision}
+        return {"repo-id": self.repo_id, **pin}
+
+    @classmethod
+    def from_json(cls, node: Node) -> KernelDependency:
+        version, revision = node.opt("version"), node.opt("revision")
+        if (version is None) == (revision is None):
+            raise node.fault("needs exactly one of `version` and `revision`")
+        return cls(
+            node.get("repo-id").text(),
+            version.natural() if version else None,
+            revision.text() if revision else None,
+        )
+
+
+@dataclass(frozen=True)
 class Variant:
     """One build of a kernel.
 
@@ -171,6 +215,9 @@ class Variant:
         files: Every file of the package, path relative to `package` (and to `build/<name>/`).
         lock: SHA-256 of the toolchain lock that it was built from.
         hermetic: Whether it was built in a sandbox that isolates it from the host.
+        kernel_depends: Kernels that it loads while it is imported.
+        cpu_features: What its code needs beyond the baseline of the CPU: flags as the Linux kernel names them
+            (`avx512f`) or levels (`x86-64-v3`).
     """
 
     name: str
@@ -187,6 +234,8 @@ class Variant:
     files: tuple[FileEntry, ...]
     lock: str
     hermetic: bool
+    kernel_depends: tuple[KernelDependency, ...] = ()
+    cpu_features: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -204,11 +253,21 @@ class Variant:
             "files": [entry.to_json() for entry in self.files],
             "lock": self.lock,
             "hermetic": self.hermetic,
+            **self._newer_facts(),
         }
+
+    def _newer_facts(self) -> dict[str, Any]:
+        """Written where there are any: an index from before they were known keeps its bytes, and so its digest."""
+        facts = {
+            "kernel-depends": [item.to_json() for item in self.kernel_depends],
+            "cpu-features": list(self.cpu_features),
+        }
+        return {key: value for key, value in facts.items() if value}
 
     @classmethod
     def from_json(cls, node: Node) -> Variant:
         """The variant that `node` describes; every fault names its key path."""
+        kernel_depends, cpu_features = node.opt("kernel-depends"), node.opt("cpu-features")
         return cls(
             name=node.get("name").text(pattern="[a-z0-9][a-z0-9_-]{1,126}"),
             id=node.get("id").text(pattern=ID_PATTERN),
@@ -224,7 +283,13 @@ class Variant:
             files=_files(node.get("files")),
             lock=node.get("lock").sha256(),
             hermetic=node.get("hermetic").flag(),
+            kernel_depends=kernel_depends.items(KernelDependency.from_json) if kernel_depends else (),
+            cpu_features=cpu_features.items(_cpu_feature) if cpu_features else (),
         )
+
+
+def _cpu_feature(node: Node) -> str:
+    return node.text(pattern=CPU_FEATURE_PATTERN)
 
 
 def _version(node: Node) -> Version2:

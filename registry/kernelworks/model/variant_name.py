@@ -17,7 +17,15 @@ from typing import Any
 
 from kernelworks.errors import UsageError
 
-__all__ = ["VariantName", "Version2", "format_version", "known_backends", "parse_version", "version_digits"]
+__all__ = [
+    "VariantName",
+    "Version2",
+    "format_version",
+    "known_backends",
+    "known_versions",
+    "parse_version",
+    "version_digits",
+]
 
 Version2 = tuple[int, int]
 
@@ -115,6 +123,11 @@ def parse_version(text: str) -> Version2:
         msg = f"`{text}` does not start with a major and a minor version"
         raise ValueError(msg)
     return int(found[1]), int(found[2])
+
+
+def known_versions(what: str) -> tuple[Version2, ...]:
+    """Every version of a framework or toolkit that a name can hold, the newest first; none for an unknown one."""
+    return tuple(sorted(map(parse_version, _table()["versions"].get(what, ())), reverse=True))
 
 
 def known_backends() -> tuple[str, ...]:

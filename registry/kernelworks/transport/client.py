@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from email.message import Message
@@ -13,15 +13,18 @@ from http.client import HTTPException, HTTPResponse
 from time import monotonic, sleep, time
 from typing import TypeVar
 from urllib.error import URLError
-from urllib.parse import urljoin, urlsplit
-from urllib.request import HTTPErrorProcessor, HTTPHandler, HTTPSHandler, OpenerDirector, ProxyHandler, Request
+from urllib.parse import unquote, urljoin
+from urllib.request import Request
 
 from kernelworks import settings
 from kernelworks._version import __version__
-from kernelworks.errors import TransportError, UsageError
+from kernelworks.errors import TransportError
 from kernelworks.model.decode import printable
+from kernelworks.transport.connection import opener
+from kernelworks.transport.token import token_for
+from kernelworks.transport.url import origin_of
 
-__all__ = ["Answer", "Client", "PassingFault", "origin_of", "token_for"]
+__all__ = ["Answer", "Client", "PassingFault"]
 
 T = TypeVar("T")
 
@@ -39,7 +42,9 @@ _SHOWN = 200  # characters of what a server says
 
 _REDIRECTS = {301, 302, 303, 307, 308}
 _PASSING = {429, 500, 502, 503, 504}
-_OK, _PARTIAL, _REFUSED = 200, 206, 400
+_PARTIAL, _REFUSED = 206, 400
+_SAID = ("X-Repo-Commit", "X-Kernel-Yanked", "X-Kernel-Deprecated", "ETag", "Link")
+"""Headers that count where the registry itself sends them, and not where it redirects to."""
 _UNKNOWN_TOKEN = "Invalid credentials in Authorization header"  # noqa: S105  # the Hub's words, which clients compare
 _RANGE = re.compile(r"bytes (\d+)-\d+/(\d+|\*)", re.ASCII)
 _RESET = re.compile(r"\bt=(\d+)", re.ASCII)
@@ -60,23 +65,35 @@ class Answer:
 
     Attributes:
         url: What was asked, after redirections and without its query, which may be a secret.
+        own_url: The last of them on the registry itself.
         status: Of HTTP.
         code: Why not, in one word: `X-Error-Code`, such as `RepoNotFound`; empty where there is none.
         words: Why not, in words: `X-Error-Message`, else the status; one line.
-        commit: Of the revision that was read: `X-Repo-Commit`, as the registry itself says it.
+        said: Headers of the registry itself, of redirections too.
         start: Offset of the first byte in the file.
         size: Of the whole file in bytes, where the server tells.
         body: What is left to read.
     """
 
     url: str
+    own_url: str
     status: int
     code: str
     words: str
-    commit: str | None
+    said: Mapping[str, str]
     start: int
     size: int | None
     body: HTTPResponse
+
+    @property
+    def commit(self) -> str:
+        """Of the revision that was read; empty where the registry does not say."""
+        return self.said.get("X-Repo-Commit", "")
+
+    def notice(self, header: str) -> str | None:
+        """What a header with a percent-encoded text says to people, in one line."""
+        found = self.said.get(header)
+        return None if found is None else printable(unquote(found)[:_SHOWN])
 
     def chunks(self, seconds: float) -> Iterator[bytes]:
         """The bytes as they come in, for at most `seconds`.
@@ -98,40 +115,25 @@ class Answer:
             raise PassingFault(f"`{self.url}`: {_reason(error)}") from error
 
 
-class _AnyStatus(HTTPErrorProcessor):
-    """Hands every answer on, whatever its status: redirections are followed here."""
-
-    def http_response(self, request: Request, response: HTTPResponse) -> HTTPResponse:  # noqa: ARG002
-        return response
-
-    https_response = http_response
-
-
 class Client:
-    """The server at `endpoint`, a URL without a slash at its end."""
+    """The server at `endpoint`, a URL without a slash at its end; `agent` tells it who asks."""
 
-    def __init__(self, endpoint: str) -> None:
+    def __init__(self, endpoint: str, agent: str = "") -> None:
         self.endpoint = endpoint
+        self.agent = "; ".join(filter(None, (f"kernelworks/{__version__}", agent)))
 
     @cached_property
     def token(self) -> str | None:
         """What proves to this server who asks, if there is anything."""
         return token_for(self.endpoint)
 
-    @cached_property
-    def _opener(self) -> OpenerDirector:
-        opener = OpenerDirector()
-        for handler in (ProxyHandler(), HTTPHandler(), HTTPSHandler(), _AnyStatus()):
-            opener.add_handler(handler)
-        return opener
-
-    def document(self, path: str) -> tuple[Answer, bytes]:
-        """The answer to `path`, below the endpoint, and its whole body.
+    def document(self, path: str, etag: str | None = None) -> tuple[Answer, bytes]:
+        """The answer to `path`, below the endpoint, and its whole body, which need not come where it has `etag`.
 
         Raises:
             TransportError: There is none, or it is longer than any document of ours.
         """
-        return self.patiently(lambda: self._document(path))
+        return self.patiently(lambda: self._document(path, etag))
 
     def patiently(self, action: Callable[[], T]) -> T:
         """What `action` returns; after a passing fault it is called again.
@@ -151,7 +153,7 @@ class Client:
                 sleep(max(pause, fault.wait))
 
     @contextmanager
-    def open(self, path: str, start: int = 0) -> Iterator[Answer]:
+    def open(self, path: str, start: int = 0, etag: str | None = None) -> Iterator[Answer]:
         """The answer to `path`, below the endpoint, from byte `start` on where the server can.
 
         Raises:
@@ -164,22 +166,23 @@ class Client:
                 hint='a kernel that this machine has loaded before is found by its commit: `revision="..."`',
                 registry=self.endpoint,
             )
-        url = f"{self.endpoint}/{path}"
-        commit = None
+        url = own_url = f"{self.endpoint}/{path}"
+        said: dict[str, str] = {}
         for _ in range(_MAX_REDIRECTS + 1):
-            with self._ask(url, start) as response:
+            with self._ask(url, start, etag) as response:
                 if self._is_own(url):
-                    commit = commit or response.headers["X-Repo-Commit"]
+                    own_url = url
+                    said = {name: response.headers[name] for name in _SAID if name in response.headers} | said
                 if response.status not in _REDIRECTS:
-                    yield _answer(url, response, commit)
+                    yield _answer(url, own_url, response, said)
                     return
                 target = response.headers["Location"] or ""
             url = self._followed(url, target)
         raise TransportError(f"`{self.endpoint}/{path}` is redirected more than {_MAX_REDIRECTS} times")
 
-    def _document(self, path: str) -> tuple[Answer, bytes]:
+    def _document(self, path: str, etag: str | None) -> tuple[Answer, bytes]:
         data = bytearray()
-        with self.open(path) as answer:
+        with self.open(path, etag=etag) as answer:
             for chunk in answer.chunks(_DOCUMENT_SECONDS):
                 data += chunk
                 if len(data) > _MAX_DOCUMENT:
@@ -190,20 +193,20 @@ class Client:
                 raise PassingFault(f"`{answer.url}`: the connection was cut after {len(data)} of {answer.size} bytes")
         return answer, bytes(data)
 
-    def _ask(self, url: str, start: int) -> HTTPResponse:
-        headers = {"User-Agent": f"kernelworks/{__version__}", "Accept-Encoding": "identity"}
+    def _ask(self, url: str, start: int, etag: str | None) -> HTTPResponse:
+        headers = {"User-Agent": self.agent, "Accept-Encoding": "identity"}
         if start:
             headers["Range"] = f"bytes={start}-"
+        if etag:
+            headers["If-None-Match"] = etag
         if self._is_own(url) and self.token:
             headers["Authorization"] = f"Bearer {self.token}"
         try:
-            return self._opener.open(Request(url, headers=headers), timeout=_SILENCE)  # type: ignore[no-any-return]  # noqa: S310  # its scheme was checked
-        except URLError as error:
+            return opener().open(Request(url, headers=headers), timeout=_SILENCE)  # type: ignore[no-any-return]  # noqa: S310  # its scheme was checked
+        except (URLError, TimeoutError) as error:
+            where = "" if self._is_own(url) else f"`{_shown(url)}`, where it sends to, "
             raise TransportError(
-                f"registry `{self.endpoint}` cannot be reached: {_reason(error.reason)}"
-                if self._is_own(url)
-                else f"`{_shown(url)}`, where registry `{self.endpoint}` sends to, cannot be reached: "
-                f"{_reason(error.reason)}",
+                f"registry `{self.endpoint}` cannot be reached: {where}{_reason(getattr(error, 'reason', error))}",
                 hint="does it run, and does its URL say the right host and port?",
                 registry=self.endpoint,
             ) from error
@@ -227,35 +230,7 @@ class Client:
         return target
 
 
-def token_for(endpoint: str) -> str | None:
-    """The token that huggingface_hub finds (HF_TOKEN, the file of `hf auth login`), if it is for `endpoint`.
-
-    One of the public Hub (`hf_...`) is for the endpoint that huggingface_hub itself talks to, and goes nowhere else.
-
-    Raises:
-        UsageError: It cannot be sent.
-    """
-    from huggingface_hub import constants, get_token  # noqa: PLC0415  # slow, and needed before a request only
-
-    token = None if constants.HF_HUB_DISABLE_IMPLICIT_TOKEN else get_token()
-    if token is None or (token.startswith("hf_") and origin_of(endpoint) != origin_of(constants.ENDPOINT)):
-        return None
-    if not (token.isascii() and token.isprintable()):
-        raise UsageError("the token holds characters that no token has", hint="look at HF_TOKEN, or log in again")
-    return token
-
-
-def origin_of(url: str) -> tuple[str, str | None, int | None]:
-    """Scheme, host and port of `url`: what shares them is one server.
-
-    Raises:
-        ValueError: It is no URL.
-    """
-    parts = urlsplit(url)
-    return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
-
-
-def _answer(url: str, response: HTTPResponse, commit: str | None) -> Answer:
+def _answer(url: str, own_url: str, response: HTTPResponse, said: Mapping[str, str]) -> Answer:
     headers = response.headers
     words = printable((headers["X-Error-Message"] or f"{response.status} {response.reason}")[:_SHOWN])
     if response.status in _PASSING:
@@ -264,6 +239,12 @@ def _answer(url: str, response: HTTPResponse, commit: str | None) -> Answer:
         raise TransportError(
             f"`{_shown(url)}` does not know the token that it was sent",
             hint="set HF_TOKEN to one of this registry, or log in again",
+            url=_shown(url),
+        )
+    if (encoding := headers["Content-Encoding"]) not in {None, "identity"}:
+        raise TransportError(
+            f"`{_shown(url)}` answered in the encoding `{printable(encoding[:_SHOWN])}`, which was not asked for",
+            hint="does a proxy in between compress what it hands on?",
             url=_shown(url),
         )
     if response.status < _REFUSED and headers.get_content_type() == "text/html":
@@ -275,7 +256,8 @@ def _answer(url: str, response: HTTPResponse, commit: str | None) -> Answer:
     start, size = 0, response.length
     if response.status == _PARTIAL and (match := _RANGE.fullmatch(headers["Content-Range"] or "")):
         start, size = int(match[1]), None if match[2] == "*" else int(match[2])
-    return Answer(_shown(url), response.status, headers["X-Error-Code"] or "", words, commit, start, size, response)
+    code = headers["X-Error-Code"] or ""
+    return Answer(_shown(url), _shown(own_url), response.status, code, words, said, start, size, response)
 
 
 def _asked_wait(headers: Message) -> float:
@@ -297,5 +279,5 @@ def _shown(url: str) -> str:
 
 def _reason(error: object) -> str:
     if isinstance(error, TimeoutError):
-        return f"no answer within {_SILENCE:.0f} s"
+        return "no answer came in time"
     return printable(getattr(error, "strerror", None) or str(error) or type(error).__name__)

@@ -8,11 +8,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import BinaryIO
 
-from kernelworks.errors import RepositoryError, TransportError, UsageError
+from kernelworks.errors import RepositoryError, TransportError, UnknownRepositoryError, UsageError
 from kernelworks.model.digest import FileEntry, hash_bytes
 from kernelworks.model.index import INDEX_NAME
 from kernelworks.transport import directory_layout as layout
 from kernelworks.transport.repo_id import check_commit_or_ref, check_repo_id, is_commit, version_of, version_ref
+from kernelworks.transport.revision import Ref, Revision
 from kernelworks.verify import REPUBLISH, Fault, verify_error
 
 __all__ = ["DirectoryTransport", "folder_of"]
@@ -59,15 +60,15 @@ class DirectoryTransport:
                 registry=self.location,
             )
 
-    def versions(self, repo_id: str) -> Mapping[int, str]:
+    def versions(self, repo_id: str) -> Mapping[int, Ref]:
         versions = self._versions(repo_id)
         if not versions:
             raise RepositoryError(
                 f"repository `{repo_id}` has no version", hint="`kernel-build publish` adds one", repo_id=repo_id
             )
-        return {version: self._read_ref(repo_id, version_ref(version)) for version in versions}
+        return {version: Ref(self._read_ref(repo_id, version_ref(version))) for version in versions}
 
-    def read_index(self, repo_id: str, revision: str) -> tuple[str, bytes]:
+    def read_index(self, repo_id: str, revision: str) -> Revision:
         check_commit_or_ref(revision)
         root = self._existing(repo_id)
         commit = revision if is_commit(revision) else self._read_ref(repo_id, revision)
@@ -78,7 +79,7 @@ class DirectoryTransport:
         if hash_bytes(data) != commit:
             fault = Fault(".", f"sha256 {commit}", f"sha256 {hash_bytes(data)}")
             raise verify_error(str(path), (fault,), hint=REPUBLISH)
-        return commit, data
+        return Revision(repo_id, commit, data)
 
     def open(self, repo_id: str, commit: str, entry: FileEntry) -> BinaryIO:
         file = layout.revision_folder(self._existing(repo_id), repo_id, commit) / entry.path
@@ -93,14 +94,14 @@ class DirectoryTransport:
     def locate(self, repo_id: str, commit: str, path: str) -> str:
         return str(layout.revision_folder(self.root, repo_id, commit) / path)
 
-    def trusts(self, publisher: str) -> bool:  # noqa: ARG002  # part of the protocol
+    def trusts(self, repo_id: str, commit: str) -> bool:  # noqa: ARG002  # part of the protocol
         return True  # whoever names the folder does
 
     def _existing(self, repo_id: str) -> Path:
         check_repo_id(repo_id)
         if not layout.repo_folder(self.root, repo_id).is_dir():
             known = [path.relative_to(self.root).as_posix() for path in self.root.glob("[!.]*/[!.]*") if path.is_dir()]
-            raise RepositoryError(
+            raise UnknownRepositoryError(
                 f"registry `{self.location}` has no repository `{repo_id}`",
                 hint=_instead(repo_id, sorted(known)),
                 repo_id=repo_id,
@@ -140,10 +141,10 @@ class DirectoryTransport:
 
     def _no_revision(self, repo_id: str, commit: str, path: Path) -> RepositoryError:
         there = self.versions(repo_id)
-        if commit in there.values():
+        if Ref(commit) in there.values():
             message, hint = f"`{repo_id}` lacks the file `{path}`, which a version points to", REPUBLISH
         else:
-            known = "; ".join(f"version {version} is `{there[version]}`" for version in list(there)[:_SHOWN])
+            known = "; ".join(f"version {version} is `{there[version].commit}`" for version in list(there)[:_SHOWN])
             message, hint = f"`{repo_id}` has no revision `{commit}`", known
         return RepositoryError(message, hint=hint, repo_id=repo_id, file=str(path))
 

@@ -1,15 +1,15 @@
 """One file of a registry on this machine: bounded by the size that the index says, proved by its digest.
 
-What is kept lies in the cache as `artifacts/<SHA-256>`. It grows as `<SHA-256>.part`, under a lock: of several
-processes one downloads, and the others find it done. A killed one leaves its part, and the next goes on from there.
+What is kept lies in the cache as `artifacts/<SHA-256>`. It grows as `<SHA-256>.part`; a killed process leaves its
+part, and the next goes on from there. The store lets one process at a time download a file. Where its locks do not
+hold, several write equal bytes to equal places of one part, and none of them cuts it short while it may be right.
 """
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -21,7 +21,7 @@ from kernelworks.model.digest import FileEntry
 from kernelworks.transport.client import Answer, PassingFault
 from kernelworks.verify import REPUBLISH, Fault, content_faults, verify_error
 
-__all__ = ["OpenAt", "download", "download_kept"]
+__all__ = ["OpenAt", "download", "download_kept", "kept"]
 
 OpenAt = Callable[[int], AbstractContextManager[Answer]]
 """Asks for a file from a byte on; raises what `Client.open` raises, and the registry's refusals as errors."""
@@ -57,26 +57,33 @@ def download_kept(entry: FileEntry, folder: Path, open_at: OpenAt, patiently: Pa
         KernelworksError: It cannot be had.
         OSError: The folder cannot be written.
     """
+    if stream := kept(entry, folder):
+        return stream
+    folder.mkdir(parents=True, exist_ok=True)
     path = folder / entry.sha256
-    if not _is_whole(path, entry):
-        folder.mkdir(parents=True, exist_ok=True)
-        with (folder / f"{entry.sha256}.part").open("a+b") as part:
-            fcntl.flock(part, fcntl.LOCK_EX)
-            if not _is_whole(path, entry):  # else another process was faster
-                patiently(lambda: _complete(part, entry, open_at))
-                part.flush()
-                os.fsync(part.fileno())
-                Path(part.name).replace(path)
-                sync(folder)
+    begun = path.with_suffix(".part")
+    opened = os.open(begun, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    with os.fdopen(opened, "r+b") as part:  # no mode of `open` makes a file and keeps what there is
+        patiently(lambda: _complete(part, entry, open_at))
+        part.flush()
+        os.fsync(part.fileno())
+        with suppress(FileNotFoundError):  # another process was faster
+            begun.replace(path)
+        sync(folder)
     return path.open("rb")
 
 
-def _is_whole(path: Path, entry: FileEntry) -> bool:
+def kept(entry: FileEntry, folder: Path) -> BinaryIO | None:
+    """The file at its start, if it is in `folder` and undamaged."""
     try:
-        with path.open("rb") as stream:
-            return not any(content_faults(entry, stream))
+        stream = (folder / entry.sha256).open("rb")
     except FileNotFoundError:
-        return False
+        return None
+    if any(content_faults(entry, stream)):
+        stream.close()
+        return None
+    stream.seek(0)
+    return stream
 
 
 def _complete(stream: BinaryIO, entry: FileEntry, open_at: OpenAt) -> None:
@@ -84,13 +91,13 @@ def _complete(stream: BinaryIO, entry: FileEntry, open_at: OpenAt) -> None:
     begun, fault = _measure(stream, entry)
     if fault is None:
         return
-    begun = begun if begun < entry.size else 0
+    if begun >= entry.size:  # all of it, and not the right bytes
+        begun = stream.truncate(0)
     with open_at(begun) as answer:
         if answer.size not in {None, entry.size}:
             raise _wrong(answer, Fault(".", f"{entry.size} bytes", f"{answer.size} bytes"))
         if answer.start not in {0, begun}:
             raise TransportError(f"`{answer.url}` gave another range than was asked for")
-        stream.truncate(answer.start)
         stream.seek(answer.start)
         for chunk in answer.chunks(_SECONDS + entry.size / _SLOWEST):
             stream.write(chunk)

@@ -6,7 +6,18 @@ import re
 
 from kernelworks.errors import UsageError
 
-__all__ = ["check_commit_or_ref", "check_repo_id", "is_commit", "version_of", "version_ref"]
+__all__ = [
+    "COMMIT_PATTERN",
+    "check_commit_or_ref",
+    "check_repo_id",
+    "is_commit",
+    "is_pinned",
+    "version_of",
+    "version_ref",
+]
+
+COMMIT_PATTERN = "[0-9a-f]{40}|[0-9a-f]{64}"
+"""Of any registry: SHA-1 or SHA-256 in lower-case hex."""
 
 _PART = r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,94}[A-Za-z0-9])?"
 _REPO_ID = re.compile(rf"{_PART}/{_PART}", re.ASCII)
@@ -47,6 +58,11 @@ def check_commit_or_ref(revision: str) -> str:
 def is_commit(revision: str) -> bool:
     """Whether `revision` is a commit of a folder registry: the SHA-256 of an index in lower-case hex."""
     return bool(_COMMIT.fullmatch(revision))
+
+
+def is_pinned(revision: str) -> bool:
+    """Whether `revision` is a commit of any registry, which stands for the same files forever."""
+    return bool(re.fullmatch(COMMIT_PATTERN, revision, re.ASCII))
 
 
 def version_ref(version: int) -> str:

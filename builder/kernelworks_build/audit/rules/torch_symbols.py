@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kernelworks_build.audit.demangle import demangle
+from kernelworks.demangle import demangle
 from kernelworks_build.audit.rule import Case, Finding, Rule, bad, good
 
 __all__ = ["RULE"]

@@ -1,0 +1,39 @@
+"""`kernelworks list`."""
+
+from __future__ import annotations
+
+import argparse
+
+from kernelworks import settings
+from kernelworks.cached import Cached, cached_kernels
+from kernelworks.cli import Output
+from kernelworks.cli.table import table
+
+__all__ = ["run"]
+
+_HEAD = ("kernel", "version", "commit", "variant", "bytes")
+
+
+def run(_arguments: argparse.Namespace) -> Output:
+    """Every variant in each layer of the cache, as far as records tell what it is."""
+    layers = {str(layer): cached_kernels(layer) for layer in settings.cache_layers()}
+    document = {
+        "layers": [
+            {"cache": layer, "kernels": [kernel.to_json() for kernel in kernels]} for layer, kernels in layers.items()
+        ]
+    }
+    texts = [_text(layer, kernels) for layer, kernels in layers.items()]
+    return Output(document, "\n\n".join(texts))
+
+
+def _text(layer: str, kernels: tuple[Cached, ...]) -> str:
+    title = f"{layer}: {len(kernels)} variants, {sum(kernel.size for kernel in kernels)} bytes"
+    return f"{title}\n{table(_HEAD, list(map(_row, kernels)))}" if kernels else title
+
+
+def _row(kernel: Cached) -> tuple[str, ...]:
+    origin = kernel.origin
+    if origin is None:
+        return ("-", "-", "-", kernel.folder.name[:16], str(kernel.size))
+    version = "-" if origin.version is None else str(origin.version)
+    return origin.subject, version, (origin.commit or "-")[:16], kernel.variant or "-", str(kernel.size)

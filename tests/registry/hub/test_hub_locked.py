@@ -1,0 +1,80 @@
+"""Locked kernels of a server: no socket, no third-party module, and consent where code comes onto this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kernelworks import TransportError, TrustError, VerifyError, get_locked_kernel, load_kernel
+from kernelworks.lockfile import Lock, read_lock
+from kernelworks.locking import lock_kernels
+from kernelworks.model.variant import KernelDependency, Variant
+from kernelworks.project import Wanted
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from conftest import Hub
+
+Pack = Callable[..., tuple[Variant, bytes]]
+REPO = "org/demo"
+
+
+def lock_of(folder: Path, hub: Hub) -> Path:
+    path = folder / "kernelworks.lock"
+    path.write_bytes(Lock("", lock_kernels([Wanted(KernelDependency(REPO, 1))], (hub.url,))).to_bytes())
+    return path
+
+
+def test_a_locked_kernel_that_is_here_needs_no_socket_and_no_package(
+    hub: Hub, pack: Pack, tmp_path: Path, processes: Any
+) -> None:
+    hub.publish(1, pack())
+    lockfile = lock_of(tmp_path, hub)
+    get_locked_kernel(REPO, lockfile=lockfile, trust_remote_code=True)
+    program = (
+        "import socket, sys, kernelworks\n"
+        "def forbidden(*_, **__): raise AssertionError('a socket')\n"
+        "socket.socket = socket.create_connection = socket.getaddrinfo = forbidden\n"
+        f"kernel = kernelworks.load_kernel({REPO!r}, lockfile={str(lockfile)!r})\n"
+        "own = {name.partition('.')[0] for name in sys.modules}\n"
+        "print(kernel.twice(4), *sorted(own & {'http', 'ssl', 'huggingface_hub', 'requests', 'packaging', 'torch'}))"
+    )
+    assert processes.start(program).communicate() == ("8\n", "")
+
+
+def test_load_kernel_fetches_nothing(hub: Hub, pack: Pack, tmp_path: Path) -> None:
+    hub.publish(1, pack())
+    lockfile = lock_of(tmp_path, hub)
+    asked = len(hub.requests)
+    with pytest.raises(TransportError, match="does not know `wheels/"):
+        load_kernel(REPO, lockfile=lockfile)
+    assert len(hub.requests) == asked
+
+
+def test_to_be_locked_is_no_consent(hub: Hub, pack: Pack, tmp_path: Path) -> None:
+    hub.publish(1, pack())
+    lockfile = lock_of(tmp_path, hub)
+    with pytest.raises(TrustError):
+        get_locked_kernel(REPO, lockfile=lockfile)
+    assert get_locked_kernel(REPO, lockfile=lockfile, trust_remote_code=True).twice(2) == 4
+
+
+def test_a_server_that_puts_other_bytes_under_a_commit_is_found_out(hub: Hub, pack: Pack, tmp_path: Path) -> None:
+    commit = hub.publish(1, pack())
+    lockfile = lock_of(tmp_path, hub)
+    (tmp_path / "cache").rename(tmp_path / "another-machine")
+    hub.publish(1, pack({"__init__.py": b"evil = True\n"}), commit=commit)
+    with pytest.raises(VerifyError, match="is not the one that was locked"):
+        get_locked_kernel(REPO, lockfile=lockfile, trust_remote_code=True)
+
+
+def test_kernels_without_an_index_are_locked_by_the_digest_of_their_files(hub: Hub, tmp_path: Path) -> None:
+    hub.publish_foreign(1, {"torch-cpu": {"__init__.py": b"value = 1\n"}})
+    lockfile = lock_of(tmp_path, hub)
+    (pin,) = read_lock(lockfile).pins
+    assert list(pin.variants) == ["torch-cpu"]
+    assert get_locked_kernel(REPO, lockfile=lockfile, trust_remote_code=True).value == 1
