@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from anyio import to_thread
+from anyio import create_task_group, sleep, to_thread
 from fastapi import FastAPI
 from fastapi.responses import JSONResponse
+from sqlalchemy.exc import SQLAlchemyError
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
 from kernelworks._version import __version__
+from kernelworks_server import openapi
 from kernelworks_server.bodies import BodyLimit
 from kernelworks_server.config import Config
 from kernelworks_server.errors import ServerError
 from kernelworks_server.hub import routes as hub
-from kernelworks_server.metrics import MEDIA_TYPE, Counting, Counts, admit, exposition, stock
+from kernelworks_server.metrics import MEDIA_TYPE, Counting, Counts, admit, downloaded, exposition, stock
 from kernelworks_server.pages import routes as pages
 from kernelworks_server.rates import RateLimit
 from kernelworks_server.request_log import RequestLog
@@ -25,6 +29,9 @@ from kernelworks_server.simple import routes as simple
 
 __all__ = ["create_app"]
 
+_COUNTS_SECONDS = 5
+_LOGGER = logging.getLogger(__name__)
+
 
 def create_app(config: Config) -> FastAPI:
     """The application for `config`; its parts are `app.state.services`, and closed when it shuts down."""
@@ -32,29 +39,42 @@ def create_app(config: Config) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        yield
+        await to_thread.run_sync(services.shelf.fill)
+        async with create_task_group() as tasks:
+            tasks.start_soon(_write_counts, services)
+            yield
+            tasks.cancel_scope.cancel()
         services.close()
 
     app = FastAPI(
         title="kernel-registry",
         version=__version__,
         lifespan=lifespan,
-        openapi_url="/api/openapi.json",
-        docs_url=None,  # these pages load scripts from elsewhere
-        redoc_url=None,
+        openapi_url=None,  # it would tell of this module's own addresses only
         redirect_slashes=False,
     )
     app.state.services = services
     app.add_exception_handler(ServerError, _refuse)
+    app.add_exception_handler(HTTPException, _refuse_address)
     counts = Counts()
     app.add_middleware(BodyLimit, limit=config.limits.body)
     app.add_middleware(RateLimit, people=services.people, limits=config.limits)
     app.add_middleware(Counting, counts=counts, routes=app.router.routes)
     app.add_middleware(RequestLog)
+    app.add_api_route("/api/openapi.json", openapi.document, summary="This interface for programs, as OpenAPI")
     _add_health(app, services)
     _add_metrics(app, services, counts)
     app.router.routes.extend([*pages.router(services), *simple.router(services), *hub.router(services)])
     return app
+
+
+async def _write_counts(services: Services) -> None:
+    while True:
+        await sleep(_COUNTS_SECONDS)
+        try:
+            await to_thread.run_sync(services.downloads.flush)
+        except SQLAlchemyError:
+            _LOGGER.exception("the counts of downloads wait for the database")
 
 
 def _add_health(app: FastAPI, services: Services) -> None:
@@ -69,7 +89,8 @@ def _add_metrics(app: FastAPI, services: Services, counts: Counts) -> None:
     async def metrics(request: Request) -> Response:
         await to_thread.run_sync(admit, request, services.people)
         held = await to_thread.run_sync(stock, services.database)
-        return Response(exposition([*counts.families(), *held]), media_type=MEDIA_TYPE)
+        families = [*counts.families(), downloaded(services.downloads.total), *held]
+        return Response(exposition(families), media_type=MEDIA_TYPE)
 
 
 async def _refuse(_: Request, error: Exception) -> Response:
@@ -77,3 +98,10 @@ async def _refuse(_: Request, error: Exception) -> Response:
         raise error
     status, headers, body = error.http()
     return JSONResponse(body, status, headers)
+
+
+async def _refuse_address(_: Request, error: Exception) -> Response:
+    """There is no such address, or none for this method: said as all refusals are."""
+    if not isinstance(error, HTTPException):
+        raise error
+    return JSONResponse({"error": error.detail.lower()}, error.status_code, error.headers)

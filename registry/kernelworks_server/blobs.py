@@ -11,7 +11,7 @@ import hashlib
 import re
 import secrets
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -30,6 +30,7 @@ _CHUNK = 1 << 20
 _SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _INCOMING = "incoming"
 _ABANDONED = timedelta(days=1)
+_COPIED_AT_ONCE = 5 << 30  # bytes; S3 copies no larger object
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,20 @@ class Store:
             while start < stop and (chunk := file.read(min(_CHUNK, stop - start))):
                 start += len(chunk)
                 yield chunk
+
+    def move(self, source: str, target: str, size: int) -> None:
+        """Let the object at `source` be at `target` instead, where it is whole or not at all; it has `size` bytes."""
+        if self.folder is not None or size <= _COPIED_AT_ONCE:
+            obstore.rename(self.objects, source, target)
+            return
+        with obstore.open_writer(self.objects, target) as writer:
+            for chunk in self.read(source, 0, size):
+                writer.write(chunk)
+        obstore.delete(self.objects, source)
+
+    def is_empty(self) -> bool:
+        """Whether there is no object at all."""
+        return not any(obstore.list(self.objects, chunk_size=1))
 
     def sweep(self, prefix: str, since: datetime) -> int:
         """Delete what nothing was written to since then, directly below `prefix`; returns how much there was."""
@@ -97,6 +112,28 @@ class Blobs:
             Unprocessable: The bytes do not have the SHA-256 `expected`.
             Conflict: Garbage collection without any grace period ran meanwhile.
         """
+        try:
+            with self._received(chunks, expected, limit) as (incoming, sha256, size):
+                with self._database.write() as connection:
+                    upsert(connection, blobs, [{"sha256": sha256, "size": size, "touched": now()}], update=["touched"])
+                self._place(incoming, sha256, size)
+        except FileNotFoundError as error:
+            raise Conflict("the upload was collected meanwhile", hint="upload it again") from error
+        return sha256, size
+
+    def restore(self, sha256: str, chunks: Iterable[bytes], size: int) -> None:
+        """Keep the bytes of a blob whose row is written later, while no registry runs on this store.
+
+        Raises:
+            TooLarge: There are more than `size` bytes.
+            Unprocessable: They do not have this SHA-256.
+        """
+        with self._received(chunks, sha256, size) as (incoming, _, received):
+            self._place(incoming, sha256, received)
+
+    @contextmanager
+    def _received(self, chunks: Iterable[bytes], expected: str | None, limit: int) -> Iterator[tuple[str, str, int]]:
+        """(where the bytes are for the length of the block, their SHA-256, their size)."""
         incoming = f"{_INCOMING}/{secrets.token_hex(16)}"
         try:
             sha256, size = self._receive(incoming, chunks, limit)
@@ -104,17 +141,15 @@ class Blobs:
                 raise Unprocessable(
                     f"the bytes have the SHA-256 `{sha256}`, not `{expected}`", expected=expected, got=sha256
                 )
-            with self._database.write() as connection:
-                upsert(connection, blobs, [{"sha256": sha256, "size": size, "touched": now()}], update=["touched"])
-            if self.size(sha256) != size:
-                self._store.persist(incoming)
-                obstore.rename(self._store.objects, incoming, _key(sha256))
-            self._store.persist(_key(sha256))  # of a twin as well, whose own upload may not have come so far
-        except FileNotFoundError as error:
-            raise Conflict("the upload was collected meanwhile", hint="upload it again") from error
+            yield incoming, sha256, size
         finally:
             self._delete(incoming)
-        return sha256, size
+
+    def _place(self, incoming: str, sha256: str, size: int) -> None:
+        if self.size(sha256) != size:
+            self._store.persist(incoming)
+            self._store.move(incoming, _key(sha256), size)
+        self._store.persist(_key(sha256))  # of a twin as well, whose own upload may not have come so far
 
     def _receive(self, key: str, chunks: Iterable[bytes], limit: int) -> tuple[str, int]:
         digest = hashlib.sha256()

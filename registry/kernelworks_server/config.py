@@ -53,9 +53,15 @@ class Limits:
     """Entries of one answer."""
     grace: timedelta = timedelta(hours=24)
     """How long an upload may wait for its commit before garbage collection takes it."""
+    xorb_age: timedelta = timedelta(weeks=4)
+    """How long ago Xet clients sent what they may still refer to; `hub.xet` lets them for two weeks."""
     api: Rate = Rate(6_000)
     files: Rate = Rate(15_000)
     """Requests that move the bytes of files; they do not count as `api`."""
+
+    def page_of(self, asked: int) -> int:
+        """How many entries one answer has where so many are asked for."""
+        return max(1, min(asked, self.page))
 
 
 @dataclass(frozen=True)

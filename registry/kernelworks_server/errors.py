@@ -21,6 +21,7 @@ __all__ = [
     "InvalidToken",
     "NotFound",
     "PreconditionFailed",
+    "RepoMoved",
     "RepoNotFound",
     "RevisionNotFound",
     "ServerError",
@@ -108,6 +109,16 @@ class RepoNotFound(NotFound):
         return (401 if self.anonymous else self.status), headers, body
 
 
+class RepoMoved(NotFound):
+    """The repository has another name now; whoever asks may read it there. An address leads on where it can."""
+
+    hub_code = "RepoNotFound"
+
+    def __init__(self, message: str, *, repo_id: str) -> None:
+        super().__init__(message, hint="use the new name", repo_id=repo_id)
+        self.repo_id = repo_id
+
+
 class RevisionNotFound(NotFound):
     """The repository has no such branch, tag or commit."""
 
@@ -115,17 +126,21 @@ class RevisionNotFound(NotFound):
 
 
 class EntryNotFound(NotFound):
-    """The commit has no such file or folder; `commit` is told, because clients cache the absence under it."""
+    """The commit has no such file or folder; `commit` is told, because clients cache the absence under it.
+
+    `headers` hold what else is told of the commit.
+    """
 
     hub_code = "EntryNotFound"
 
     def __init__(self, message: str, *, commit: str, **context: Any) -> None:
         super().__init__(message, commit=commit, **context)
         self.commit = commit
+        self.headers: dict[str, str] = {}
 
     def http(self) -> tuple[int, dict[str, str], dict[str, Any]]:
         status, headers, body = super().http()
-        return status, {**headers, "X-Repo-Commit": self.commit}, body
+        return status, {**headers, **self.headers, "X-Repo-Commit": self.commit}, body
 
 
 class Conflict(ServerError):

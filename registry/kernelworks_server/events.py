@@ -10,12 +10,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, func, insert, select
 
 from kernelworks_server.database.engine import Database, moment, now
 from kernelworks_server.database.tables import events
 
-__all__ = ["Event", "read", "record"]
+__all__ = ["REGISTRY", "Event", "latest", "read", "record"]
+
+REGISTRY = "(registry)"
+"""The subject of what is done to the whole registry; nobody can have this name."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,14 @@ def record(
     told = {"action": action, "subject": subject, "subject_key": subject.lower(), "commit": commit}
     row = {**told, "actor": actor, "details": json.dumps(details), "time": now()}
     connection.execute(insert(events).values(**row))
+
+
+def latest(connection: Connection, action: str, subject: str, **details: Any) -> int | None:
+    """When just this was told last, as `database.engine.now` counts, or None where it never was."""
+    same = (events.c.subject_key == subject.lower()) & (events.c.action == action)
+    query = select(func.max(events.c.time)).where(same, events.c.details == json.dumps(details))
+    time: int | None = connection.scalar(query)
+    return time
 
 
 def read(database: Database, *, subject: str | None = None, limit: int) -> list[Event]:

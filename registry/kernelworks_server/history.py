@@ -11,11 +11,19 @@ from sqlalchemy import Connection, Row, insert, literal, select
 
 from kernelworks.model.digest import canonical_json, hash_bytes
 from kernelworks_server.database.engine import moment, now
-from kernelworks_server.database.tables import commits, refs
+from kernelworks_server.database.tables import commits, refs, repos
 from kernelworks_server.errors import RevisionNotFound
 from kernelworks_server.records import COMMIT_DIGITS, Commit, Repo, is_commit
 
-__all__ = ["add_commit", "commit_of", "commit_row", "lineage", "resolve"]
+__all__ = ["add_commit", "claim", "commit_of", "commit_row", "lineage", "no_revision", "resolve"]
+
+
+def claim(connection: Connection, repo: int) -> None:
+    """Let whoever else changes refs, commits or yanks of this repository wait for the end of this transaction.
+
+    It is the first thing that such a transaction does, so that no two of them wait for each other.
+    """
+    connection.execute(select(repos.c.id).where(repos.c.id == repo).with_for_update(key_share=True))
 
 
 def resolve(connection: Connection, repo: Repo, revision: str) -> str:
@@ -33,7 +41,7 @@ def resolve(connection: Connection, repo: Repo, revision: str) -> str:
     if commit is None and is_commit(revision):
         commit = connection.scalar(select(commits.c.id).where(commits.c.repo == repo.id, commits.c.id == revision))
     if commit is None:
-        raise _no_revision(repo, revision)
+        raise no_revision(repo, revision)
     return str(commit)
 
 
@@ -41,7 +49,7 @@ def commit_row(connection: Connection, repo: Repo, commit: str) -> Row[Any]:
     """The row of this commit; raises as `resolve`."""
     row = connection.execute(select(commits).where(commits.c.repo == repo.id, commits.c.id == commit)).first()
     if row is None:
-        raise _no_revision(repo, commit)
+        raise no_revision(repo, commit)
     return row
 
 
@@ -83,5 +91,6 @@ def commit_of(row: Row[Any]) -> Commit:
     return Commit(row.id, row.parent, row.message, row.description, row.author, moment(row.created))
 
 
-def _no_revision(repo: Repo, revision: str) -> RevisionNotFound:
+def no_revision(repo: Repo, revision: str) -> RevisionNotFound:
+    """What to raise where `revision` means nothing."""
     return RevisionNotFound(f"`{repo.repo_id}` has no revision `{revision[:200]}`", revision=revision)

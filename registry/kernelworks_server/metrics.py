@@ -25,7 +25,7 @@ from kernelworks_server.database.tables import blobs, repos
 from kernelworks_server.errors import Forbidden, SignInRequired
 from kernelworks_server.people import People
 
-__all__ = ["MEDIA_TYPE", "Counting", "Counts", "Family", "admit", "exposition", "stock"]
+__all__ = ["MEDIA_TYPE", "Counting", "Counts", "Family", "admit", "downloaded", "exposition", "stock"]
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -148,6 +148,11 @@ def stock(database: Database) -> list[Family]:
         Family("kernel_registry_blobs", "gauge", "Files that differ.", _plain(count)),
         Family("kernel_registry_blob_bytes", "gauge", "Of these files.", _plain(int(size))),
     ]
+
+
+def downloaded(count: int) -> Family:
+    """How many variants were downloaded since this process began, as a metric."""
+    return Family("kernel_registry_downloads_total", "counter", "Variants, whole or begun.", _plain(count))
 
 
 def admit(request: Request, people: People) -> None:

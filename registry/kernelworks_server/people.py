@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, Row, delete, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Row, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from kernelworks_server import events
@@ -18,15 +18,15 @@ from kernelworks_server.database.tables import accounts, memberships, tokens
 from kernelworks_server.errors import BadRequest, Conflict, InvalidToken, NotFound
 from kernelworks_server.rights import ANONYMOUS, RANKS, Actor
 
-__all__ = ["ROLES", "Account", "People", "Token"]
+__all__ = ["RESERVED", "ROLES", "Account", "People", "Token", "actor_of", "secret_digest"]
 
 ROLES = tuple(role for role, rank in RANKS.items() if rank)
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]|\.(?!\.)){0,94}[A-Za-z0-9]|[A-Za-z0-9]", re.ASCII)
-_RESERVED = frozenset(
+RESERVED = frozenset(
     {"api", "datasets", "docs", "healthz", "kernels", "login", "logout", "metrics", "models", "pages", "search"}
     | {"settings", "simple", "spaces", "static", "v1", "v2", "whoami", "xet"}
 )
-"""First parts of this registry's own addresses; an organisation of that name would hide them."""
+"""First parts of this registry's own addresses, in lower case: nobody has one as a name."""
 _FIRST_OPERATOR = "admin"
 _TOKEN_BYTES = 30
 _LONGEST_LABEL = 100
@@ -70,22 +70,11 @@ class People:
         """
         if token is None:
             return ANONYMOUS
-        bound = accounts.alias()
-        query = (
-            select(tokens.c.scope, accounts.c.id, accounts.c.name, accounts.c.operator, bound.c.name.label("bound_to"))
-            .join(accounts, accounts.c.id == tokens.c.account)
-            .join(bound, bound.c.id == tokens.c.bound_to, isouter=True)
-            .where(
-                tokens.c.sha256 == _sha256(token),
-                tokens.c.revoked.is_(None),
-                tokens.c.expires.is_(None) | (tokens.c.expires > now()),
-            )
-        )
         with self._database.read() as connection:
-            row = connection.execute(query).first()
-            if row is None:
-                raise InvalidToken
-            return Actor(row.name, row.scope, _roles(connection, row.id), row.bound_to, row.operator)
+            found = actor_of(connection, tokens.c.sha256 == secret_digest(token))
+        if found is None:
+            raise InvalidToken
+        return found
 
     def account(self, name: str) -> Account:
         """The user or organisation of this name, in any case.
@@ -152,7 +141,7 @@ class People:
         return self._create(name, "org", fullname, operator=False)
 
     def _create(self, name: str, kind: str, fullname: str, *, operator: bool) -> Account:
-        if not _NAME.fullmatch(name) or name.lower() in _RESERVED:
+        if not _NAME.fullmatch(name) or name.lower() in RESERVED:
             raise BadRequest(
                 f"`{name[:200]}` is not a name that a user or organisation can have",
                 hint="ASCII letters, digits, `-`, `_` and single `.` inside, and none of this registry's own addresses",
@@ -236,7 +225,7 @@ class People:
             known = (tokens.c.account == values["account"]) & (tokens.c.label == label)
             if connection.scalar(select(tokens.c.id).where(known)) is not None:
                 raise Conflict(f"`{user}` has a token `{label}` already", hint="choose another label", label=label)
-            values |= {"label": label, "sha256": _sha256(token), "scope": scope}
+            values |= {"label": label, "sha256": secret_digest(token), "scope": scope}
             connection.execute(insert(tokens).values(**values, created=created, expires=expires))
             events.record(connection, None, "token.create", user, label=label, scope=scope, org=org)
         return token
@@ -277,6 +266,24 @@ class People:
             ]
 
 
+def actor_of(connection: Connection, chosen: ColumnElement[bool]) -> Actor | None:
+    """Whom the one token that is `chosen` speaks for, or None where there is none, or it works no more."""
+    bound = accounts.alias()
+    query = (
+        select(tokens.c.scope, accounts.c.id, accounts.c.name, accounts.c.operator, bound.c.name.label("bound_to"))
+        .join(accounts, accounts.c.id == tokens.c.account)
+        .join(bound, bound.c.id == tokens.c.bound_to, isouter=True)
+        .where(chosen, tokens.c.revoked.is_(None), tokens.c.expires.is_(None) | (tokens.c.expires > now()))
+    )
+    row = connection.execute(query).first()
+    return row and Actor(row.name, row.scope, _roles(connection, row.id), row.bound_to, row.operator)
+
+
+def secret_digest(secret: str) -> str:
+    """The SHA-256 that a token or a session is known by: itself it is not kept."""
+    return hashlib.sha256(secret.encode(errors="surrogatepass")).hexdigest()
+
+
 def _check_role(role: str) -> None:
     if role not in ROLES:
         raise BadRequest(f"`{role[:40]}` is not one of {', '.join(ROLES)}", role=role)
@@ -302,10 +309,6 @@ def _roles(connection: Connection, user: int) -> dict[str, str]:
 
 def _account(row: Row[Any]) -> Account:
     return Account(row.name, row.kind, row.fullname, row.trusted, row.operator, moment(row.created))
-
-
-def _sha256(token: str) -> str:
-    return hashlib.sha256(token.encode(errors="surrogatepass")).hexdigest()
 
 
 def _maybe_moment(microseconds: int | None) -> datetime | None:

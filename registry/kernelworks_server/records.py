@@ -22,10 +22,14 @@ __all__ = [
     "DeleteFile",
     "DeleteFolder",
     "Entry",
+    "Notice",
     "Operation",
     "Ref",
+    "Remarks",
     "Repo",
+    "Revision",
     "check_kind",
+    "check_message",
     "check_operations",
     "check_path",
     "check_ref_name",
@@ -93,6 +97,31 @@ class Commit:
     description: str
     author: str
     created: datetime
+
+
+@dataclass(frozen=True)
+class Notice:
+    """That a repository is deprecated: why, and the id of the one to use instead, where there is one."""
+
+    message: str
+    successor: str | None
+
+
+@dataclass(frozen=True)
+class Remarks:
+    """What its publisher says against a commit: why it is yanked, and that its repository is deprecated."""
+
+    yanked: str | None
+    deprecated: Notice | None
+
+
+@dataclass(frozen=True)
+class Revision:
+    """What a branch, a tag or the id of a commit means at this moment, and what is said against it."""
+
+    repo: Repo
+    commit: str
+    remarks: Remarks
 
 
 @dataclass(frozen=True)
@@ -183,6 +212,16 @@ def check_ref_name(name: str) -> None:
         or any(not part or part.startswith(".") or part.endswith((".", ".lock")) or ".." in part for part in parts)
     ):
         raise BadRequest(f"`{name[:200]}` is not a name that a branch or tag can have", name=name)
+
+
+def check_message(text: str, limit: int) -> None:
+    """Nothing, if a commit or tag can have this message of at most `limit` bytes.
+
+    Raises:
+        TooLarge: None can.
+    """
+    if len(text.encode(errors="replace")) > limit:
+        raise TooLarge(f"a message has at most {limit} bytes", limit=limit)
 
 
 def check_operations(operations: Sequence[Operation], limit: int) -> None:

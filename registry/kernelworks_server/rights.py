@@ -1,4 +1,4 @@
-"""Who may do what: pure decisions from an actor and a place."""
+"""Who may do what: pure decisions from an actor and a place, as an answer or as a refusal."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-__all__ = ["ANONYMOUS", "RANKS", "Action", "Actor", "Place", "Role", "may", "readable_owners"]
+from kernelworks_server.errors import Forbidden, SignInRequired
+
+__all__ = ["ANONYMOUS", "MACHINE", "RANKS", "Action", "Actor", "Place", "Role", "may", "readable_owners", "require"]
 
 Action = Literal["read", "write", "admin"]
 Role = Literal["read", "write", "admin"]
@@ -49,6 +51,8 @@ class Actor:
 
 
 ANONYMOUS = Actor(name=None)
+MACHINE = Actor(name=None, scope="admin", operator=True)
+"""Who has a shell where the registry lies: no user, and every right."""
 
 
 def may(actor: Actor, action: Action, place: Place) -> bool:
@@ -64,6 +68,26 @@ def may(actor: Actor, action: Action, place: Place) -> bool:
     role = "admin" if place.owner == actor.name else actor.roles.get(place.owner, "none")
     needed = RANKS[action]
     return RANKS[role] >= needed and RANKS[actor.scope] >= min(needed, RANKS["write"])
+
+
+def require(actor: Actor, action: Action, place: Place, doing: str) -> None:
+    """Nothing, if `actor` may do `action` at `place`.
+
+    Args:
+        actor: Who asks.
+        action: What it takes.
+        place: Where.
+        doing: What is being done, for the words of the refusal: `delete this`.
+
+    Raises:
+        SignInRequired: Nobody says who asks.
+        Forbidden: `actor` may not.
+    """
+    if may(actor, action, place):
+        return
+    if actor.name is None:
+        raise SignInRequired(f"to {doing}, show a token")
+    raise Forbidden(f"`{actor.name}` may not {doing}, at least not with this token")
 
 
 def readable_owners(actor: Actor) -> frozenset[str]:

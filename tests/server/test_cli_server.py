@@ -104,7 +104,7 @@ def test_people_are_managed_beside_a_running_server(tmp_path: Path) -> None:
         assert whoami(server.url, token) == 200
         assert run("token", "revoke", "alice", "ci", root=tmp_path).returncode == 0
         assert whoami(server.url, token) == 401
-        assert document("gc", root=tmp_path) == {"blobs": 0, "bytes": 0, "uploads": 0, "remains": 0}
+        assert set(document("gc", root=tmp_path).values()) == {0}
 
 
 def test_an_answer_that_runs_is_finished_before_the_server_stops(tmp_path: Path) -> None:

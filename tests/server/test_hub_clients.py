@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
-import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from itertools import islice
@@ -22,24 +19,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.server
 
+Run = Callable[..., Any]
 LARGE = 8 << 20
-
-
-def run(server: Server, home: Path, program: str, *arguments: str, token: str | None, **settings: str) -> Any:
-    """What `program` prints as its last line, as JSON; it knows `api` and its `arguments` as `arg`."""
-    head = "import json, sys\nfrom huggingface_hub import HfApi\napi, arg = HfApi(), sys.argv[1:]\n"
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "KERNELWORKS_"))}
-    environment |= {"HF_ENDPOINT": server.url, "HF_HOME": str(home), **({"HF_TOKEN": token} if token else {})}
-    done = subprocess.run(
-        [sys.executable, "-c", head + textwrap.dedent(program), *arguments],
-        env={**environment, **settings},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
 
 
 def write_tree(root: Path, files: dict[str, bytes]) -> Path:
@@ -75,7 +56,7 @@ DOWNLOAD = """
 
 @pytest.mark.parametrize("xet", ["0", "1"], ids=["xet", "lfs"])
 def test_a_folder_is_uploaded_twice_stored_once_and_downloaded_byte_for_byte(
-    server: Server, tmp_path: Path, xet: str
+    server: Server, run: Run, tmp_path: Path, xet: str
 ) -> None:
     random = os.urandom(LARGE // 2)
     large = b"\x7fELF\0" + random + bytes(LARGE // 2) + random[: LARGE // 4]  # stored, compressed and repeated chunks
@@ -93,7 +74,7 @@ def test_a_folder_is_uploaded_twice_stored_once_and_downloaded_byte_for_byte(
 
 
 def test_xet_sends_a_file_again_to_another_repository_and_only_the_changes_to_the_same(
-    server: Server, tmp_path: Path
+    server: Server, run: Run, tmp_path: Path
 ) -> None:
     """The client's memory of what it sent is kept apart per repository, so that no shard refers into the void."""
     source = write_tree(tmp_path / "source", {"large.bin": b"\0" + os.urandom(2 << 20)})
@@ -115,7 +96,7 @@ def test_xet_sends_a_file_again_to_another_repository_and_only_the_changes_to_th
 
 
 def test_a_registry_that_was_wiped_takes_the_upload_of_a_client_that_remembers_the_old_one(
-    start_server: Callable[..., AbstractContextManager[Server]], tmp_path: Path
+    start_server: Callable[..., AbstractContextManager[Server]], run: Run, tmp_path: Path
 ) -> None:
     source = write_tree(tmp_path / "source", {"large.bin": b"\0" + os.urandom(2 << 20)})
     with start_server() as server:
@@ -131,7 +112,7 @@ def test_a_registry_that_was_wiped_takes_the_upload_of_a_client_that_remembers_t
 
 
 def test_trees_come_in_pages_and_revisions_may_hold_a_slash(
-    start_server: Callable[..., AbstractContextManager[Server]], tmp_path: Path
+    start_server: Callable[..., AbstractContextManager[Server]], run: Run, tmp_path: Path
 ) -> None:
     source = write_tree(tmp_path / "source", {f"d{n // 4}/f {n}+%.txt": b"%d" % n for n in range(10)})
     with start_server(Limits(page=3)) as server:
@@ -163,7 +144,8 @@ def test_trees_come_in_pages_and_revisions_may_hold_a_slash(
     assert models == ["ann/m"]
 
 
-def test_branches_tags_copies_and_deletions_do_what_the_client_says(server: Server, tmp_path: Path) -> None:
+@pytest.mark.backing("sqlite+folder", "postgresql+s3")
+def test_branches_tags_copies_and_deletions_do_what_the_client_says(server: Server, run: Run, tmp_path: Path) -> None:
     told = run(
         server,
         tmp_path / "home",
@@ -209,7 +191,7 @@ def test_branches_tags_copies_and_deletions_do_what_the_client_says(server: Serv
     assert gone is True
 
 
-def test_a_readme_with_broken_metadata_is_refused_in_words(server: Server, tmp_path: Path) -> None:
+def test_a_readme_with_broken_metadata_is_refused_in_words(server: Server, run: Run, tmp_path: Path) -> None:
     words = run(
         server,
         tmp_path / "home",
@@ -241,7 +223,7 @@ LOAD = """
 """
 
 
-def test_stock_kernels_loads_what_was_uploaded_and_asks_whom_to_trust(server: Server, tmp_path: Path) -> None:
+def test_stock_kernels_loads_what_was_uploaded_and_asks_whom_to_trust(server: Server, run: Run, tmp_path: Path) -> None:
     metadata = {"id": "_relu_1", "name": "relu", "version": 1, "license": "MIT", "python-depends": []}
     document = json.dumps({**metadata, "backend": {"type": "cpu"}}).encode()
     source = write_tree(tmp_path / "source", {**KERNEL, "build/torch-cpu/metadata.json": document})
@@ -259,7 +241,7 @@ def test_stock_kernels_loads_what_was_uploaded_and_asks_whom_to_trust(server: Se
 
 
 def test_stock_kernels_asks_no_more_than_it_must(
-    server: Server, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    server: Server, run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Refs, the tree of `build`, HEAD and GET of each file, the whole tree; once per home the list of harnesses."""
     metadata = {"id": "_relu_1", "name": "relu", "version": 1, "license": "MIT", "python-depends": []}
@@ -277,7 +259,7 @@ def test_stock_kernels_asks_no_more_than_it_must(
 
 
 def test_a_download_that_is_cut_off_goes_on_where_it_was(
-    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: Server, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     size = 24 << 20  # the client keeps what it has in steps of 10 MiB
     source = write_tree(tmp_path / "source", {"large.bin": b"\0" + os.urandom(size - 1)})

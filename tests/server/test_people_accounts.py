@@ -12,6 +12,8 @@ from kernelworks_server.people import People
 from kernelworks_server.rights import ANONYMOUS
 from kernelworks_server.services import Services
 
+pytestmark = pytest.mark.backing("sqlite+folder", "postgresql+folder")
+
 
 @pytest.fixture
 def people(services: Services) -> People:
@@ -95,6 +97,7 @@ def test_a_label_is_used_once_and_a_scope_is_one_of_three(people: People) -> Non
             people.create_token("alice", label=label, scope=scope)
 
 
+@pytest.mark.backing("sqlite+folder")  # whose files can be searched
 def test_no_token_is_kept_in_the_clear(people: People, services: Services) -> None:
     token = people.create_token("alice", label="ci", scope="read")
     files: list[Path] = [path for path in services.config.root.rglob("*") if path.is_file()]

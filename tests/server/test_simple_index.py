@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import zipfile
@@ -184,6 +183,47 @@ def test_pip_installs_the_newest_version_or_the_one_it_is_told(server: Server, p
         assert f"VERSION = {version}\n" in (target / "relu" / "__init__.py").read_text()
 
 
+def test_pip_passes_over_a_yanked_version_unless_it_is_told_that_one(
+    server: Server, publish: Any, tmp_path: Path
+) -> None:
+    publish("acme/relu", [STABLE_CPU])
+    publish("acme/relu", [STABLE_CPU], version=2)
+    repositories = server.services.repositories
+    repo = repositories.get(server.operator, "kernel", "acme/relu")
+    repositories.yank(server.operator, repo, "v2", "wrong <for> NaN")
+    index = f"{server.url}/simple/torch213-cpu/"
+    for requirement, version, words in (("relu", 1, ""), ("relu==2+torch.stable.abi211.cpu", 2, "wrong <for> NaN")):
+        target = tmp_path / str(version)
+        done = run_pip("install", "--no-deps", "--target", str(target), "--index-url", index, requirement)
+        assert done.returncode == 0, done.stderr
+        assert f"VERSION = {version}\n" in (target / "relu" / "__init__.py").read_text()
+        assert words in done.stderr
+    listed = {file["filename"].split("-")[1][0]: file.get("yanked") for file in get(f"{index}relu/").json["files"]}
+    assert listed == {"1": None, "2": "wrong <for> NaN"}
+    page = get(f"{index}relu/", accept="text/html").body.decode()
+    assert page.count('data-yanked="wrong &lt;for&gt; NaN"') == page.count("data-yanked") == 1
+
+
+def test_a_locked_address_is_found_after_a_rename_and_wheels_keep_the_name_of_their_package(
+    server: Server, publish: Any, tmp_path: Path
+) -> None:
+    publish("acme/relu", [STABLE_CPU])
+    index = f"{server.url}/simple/torch213-cpu"
+    locked = get(f"{index}/relu/").json["files"][0]["url"]
+    server.org("other")
+    rename = server.services.repositories.rename
+    rename(server.operator, "kernel", "acme/relu", "other/relu")
+    assert len(get(f"{index}/@other/relu/").files) == 1
+    rename(server.operator, "kernel", "other/relu", "other/gelu")
+    assert get(f"{index}/").json["projects"] == []
+    assert get(f"{index}/gelu/").status == get(f"{index}/relu/").status == 404
+
+    done = run_pip("install", "--no-deps", "--target", str(tmp_path / "site"), f"relu @ {locked}")
+
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "site" / "relu" / "__init__.py").is_file()
+
+
 def test_pip_reads_metadata_before_the_wheel(server: Server, publish: Any, tmp_path: Path) -> None:
     publish("acme/relu", [STABLE_CPU])
     report = tmp_path / "report.json"
@@ -198,22 +238,31 @@ def test_pip_reads_metadata_before_the_wheel(server: Server, publish: Any, tmp_p
     assert ".whl.metadata" in fetched[0], done.stdout  # older versions of pip fetch the wheel as well
 
 
-def test_uv_installs_from_the_same_index(server: Server, publish: Any, tmp_path: Path) -> None:
-    if shutil.which("uv") is None:
-        pytest.skip("uv is not installed")
-    publish("acme/relu", [STABLE_CPU])
-    done = subprocess.run(
-        [
-            *("uv", "pip", "install", "--no-config", "--no-cache", "--no-deps", "--python", sys.executable),
-            *("--target", str(tmp_path / "site")),
-            *("--default-index", f"{server.url}/simple/torch213-cpu/@acme/", "relu"),
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / "site" / "relu" / "__init__.py").is_file()
+@pytest.mark.parametrize("installer", ["pip", "uv"])
+def test_newest_installers_take_the_very_wheel_whose_hash_they_are_told(
+    server: Server, publish: Any, environment: Callable[[str], Path], tmp_path: Path, installer: str
+) -> None:
+    (wheel,) = publish("acme/relu", [STABLE_CPU])
+    version = wheel.name.split("-")[1]
+    requirement = tmp_path / "requirements.txt"
+    index = f"{server.url}/simple/torch213-cpu/@acme/"
+    python = str(environment(installer))
+    program = {
+        "pip": (python, "-m", "pip", "install", "--no-cache-dir", "--index-url", index),
+        "uv": (*(python, "-m", "uv", "pip", "install", "--no-config", "--no-cache"), "--default-index", index),
+    }[installer]
+
+    def install(digest: str) -> bool:
+        requirement.write_text(f"relu=={version} --hash=sha256:{digest}\n")
+        target = ("--no-deps", "--require-hashes", "--target", str(tmp_path / digest), "-r", str(requirement))
+        alone = {**os.environ, "PIP_CONFIG_FILE": os.devnull, "NO_PROXY": "*"}
+        done = subprocess.run([*program, *target], env=alone, capture_output=True, text=True, check=False)
+        assert done.returncode == 0 or "hash" in done.stderr.lower(), done.stderr
+        return done.returncode == 0
+
+    assert not install("0" * 64)
+    assert install(hash_file(wheel)[1])
+    assert (tmp_path / hash_file(wheel)[1] / "relu" / "__init__.py").is_file()
 
 
 def test_pip_gets_a_private_kernel_with_a_token_alone(server: Server, publish: Any, tmp_path: Path) -> None:
@@ -293,7 +342,7 @@ def test_the_newest_floor_is_taken_where_local_versions_would_sort_otherwise(ser
         ("torch999-cpu", "`999` in `torch999-cpu` is not a known torch version"),
         ("torch213-cu139", "`139` in `torch213-cu139` is not a known cuda version"),
         ("torch213-cu", "lacks the version of CUDA"),
-        ("torch213-rocm71", "the loader's backends are cpu, cuda"),
+        ("torch213-metal", "the loader's backends are cpu, cuda"),
         ("torch213", "such as `torch213-cu130` or `torch213-cpu`"),
         ("torch-stable-abi211-cpu", "such as `torch213-cu130` or `torch213-cpu`"),
     ],

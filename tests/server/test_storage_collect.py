@@ -7,15 +7,23 @@ import os
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from sqlalchemy import update
 
+from kernelworks_server import events
 from kernelworks_server.collect import Collected, collect
+from kernelworks_server.config import Limits
+from kernelworks_server.database import engine, tables
 from kernelworks_server.errors import Conflict, Unprocessable
+from kernelworks_server.hub import xet
 from kernelworks_server.repositories import AddFile, DeleteFile, Repo
 from kernelworks_server.rights import Actor
 from kernelworks_server.services import Services
+
+pytestmark = pytest.mark.backing("sqlite+folder", "postgresql+s3")
 
 UPLOAD_WITHOUT_END = """
 import pathlib, sys, time
@@ -34,6 +42,7 @@ open_services(open_config(pathlib.Path(sys.argv[1]))).blobs.put(chunks(), expect
 """
 NO_TIME = timedelta(0)
 DAY = timedelta(days=1)
+NOTHING = Collected(blobs=0, bytes=0, uploads=0, xorbs=0, branches=0, remains=0)
 
 
 @pytest.fixture
@@ -46,8 +55,8 @@ def repo(services: Services, actor: Actor) -> Repo:
     return services.repositories.create(actor, "kernel", "admin/relu", private=False)
 
 
-def collected(services: Services, grace: timedelta = NO_TIME) -> Collected:
-    return collect(services.database, services.blobs, grace)
+def collected(services: Services, grace: timedelta = NO_TIME, xorb_age: timedelta = DAY) -> Collected:
+    return collect(services.database, services.blobs, grace, xorb_age)
 
 
 def upload(services: Services, repo: Repo, data: bytes) -> AddFile:
@@ -60,9 +69,9 @@ def commit(services: Services, actor: Actor, repo: Repo, *operations: AddFile | 
 
 def test_an_upload_that_no_commit_came_for_is_deleted_when_it_is_old(services: Services, repo: Repo) -> None:
     sha256 = upload(services, repo, b"12345").sha256
-    assert collected(services, DAY) == Collected(0, 0, 0, 0)
+    assert collected(services, DAY) == NOTHING
     assert services.blobs.size(sha256) == 5
-    assert collected(services) == Collected(blobs=1, bytes=5, uploads=1, remains=0)
+    assert collected(services) == replace(NOTHING, blobs=1, bytes=5, uploads=1)
     assert services.blobs.size(sha256) is None
 
 
@@ -72,7 +81,7 @@ def test_what_was_ever_committed_stays_even_where_a_later_commit_deletes_it(
     added = upload(services, repo, b"12345")
     commit(services, actor, repo, added)
     commit(services, actor, repo, DeleteFile("file"))
-    assert collected(services) == Collected(0, 0, 0, 0)
+    assert collected(services) == NOTHING
     assert services.blobs.size(added.sha256) == 5
 
 
@@ -88,11 +97,45 @@ def test_a_blob_goes_with_the_last_repository_that_has_it(services: Services, ac
     assert collected(services).blobs == 1
 
 
-def test_xorbs_stay_as_long_as_their_repository(services: Services, actor: Actor, repo: Repo) -> None:
+def test_xorbs_go_with_their_repository(services: Services, actor: Actor, repo: Repo) -> None:
     services.repositories.receive_xorb(repo, "ab" * 32, [b"xorb"], limit=10)
     assert collected(services).blobs == 0
     services.repositories.delete(actor, "kernel", repo.repo_id)
     assert collected(services).blobs == 1
+
+
+def test_xorbs_go_when_clients_refer_to_them_no_more(services: Services, repo: Repo) -> None:
+    services.repositories.receive_xorb(repo, "ab" * 32, [b"xorb"], limit=10)
+    assert collected(services, xorb_age=DAY) == NOTHING
+    assert collected(services, xorb_age=NO_TIME) == replace(NOTHING, xorbs=1, blobs=1, bytes=4)
+    assert services.repositories.xorb(repo, "ab" * 32) is None
+    assert services.repositories.receive_xorb(repo, "ab" * 32, [b"xorb"], limit=10)
+
+
+def test_clients_may_refer_to_xorbs_for_less_time_than_they_are_kept() -> None:
+    assert timedelta(seconds=2 * xet._PERIOD + xet._SECONDS) < Limits().xorb_age
+
+
+def test_branches_that_killed_publishers_worked_on_are_deleted_after_a_day(
+    services: Services, actor: Actor, repo: Repo
+) -> None:
+    killed, working, own = "incoming-v1-0123abcd", "incoming-v1-abcd0123", "incoming-v1"
+    for name in (killed, working, own):
+        services.repositories.create_branch(actor, repo, name, None)
+    with services.database.write() as connection:
+        old = tables.events.c.details.contains(killed) | tables.events.c.details.contains(f'{own}"')
+        two_days_ago = engine.now() - 2 * 24 * 3600 * 1_000_000
+        connection.execute(update(tables.events).where(old).values(time=two_days_ago))
+    assert collected(services) == replace(NOTHING, branches=1)
+    assert {ref.name for ref in services.repositories.refs(repo)} == {"main", working, own}
+
+
+def test_what_was_collected_is_told_among_the_events(services: Services, repo: Repo) -> None:
+    upload(services, repo, b"12345")
+    collected(services)
+    collected(services)  # nothing, and nothing to tell
+    (told,) = events.read(services.database, subject=events.REGISTRY, limit=10)
+    assert (told.action, told.details["bytes"], told.actor) == ("registry.gc", 5, None)
 
 
 def test_to_ask_whether_an_upload_is_there_renews_its_wait(services: Services, repo: Repo) -> None:
@@ -114,6 +157,7 @@ def test_a_commit_of_what_was_collected_says_to_upload_again(services: Services,
     commit(services, actor, repo, added)
 
 
+@pytest.mark.backing("sqlite+folder")  # S3 keeps what is unfinished out of sight
 def test_what_a_killed_upload_left_behind_is_swept_when_it_is_old(services: Services) -> None:
     command = [sys.executable, "-c", UPLOAD_WITHOUT_END, str(services.config.root)]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:

@@ -11,18 +11,24 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
+from kernelworks.errors import UsageError
 from kernelworks_server.config import open_config
+from kernelworks_server.database.engine import Database
 from kernelworks_server.database.tables import metadata
 from kernelworks_server.errors import BadRequest
 from kernelworks_server.rights import ANONYMOUS
 from kernelworks_server.services import Services, open_services
 
+BOTH = pytest.mark.backing("sqlite+folder", "postgresql+folder")
 
+
+@BOTH
 def test_the_migrations_make_the_tables_that_the_code_knows(services: Services) -> None:
     with services.database.read() as connection:
         assert compare_metadata(MigrationContext.configure(connection), metadata) == []
 
 
+@BOTH
 def test_a_database_that_is_up_to_date_is_left_alone(services: Services) -> None:
     services.people.create_user("alice")
     again = open_services(services.config)
@@ -70,6 +76,18 @@ def test_a_folder_may_have_any_name(tmp_path: Path) -> None:
     assert (tmp_path / "a b?c#d%20é" / "registry.sqlite").exists()
 
 
+@BOTH
 def test_half_a_character_from_a_client_is_its_fault(services: Services) -> None:
     with pytest.raises(BadRequest, match="no text"):
         services.repositories.search(ANONYMOUS, kind="kernel", text="\ud800")
+
+
+@pytest.mark.backing("postgresql+folder")
+def test_a_character_that_the_database_cannot_hold_is_the_fault_of_the_client(services: Services) -> None:
+    with pytest.raises(BadRequest, match="no text"):
+        services.people.create_org("acme", fullname="\0")
+
+
+def test_a_database_that_no_registry_can_use_is_refused_in_words() -> None:
+    with pytest.raises(UsageError, match="`mysql` is no database for a registry"):
+        Database("mysql://host/name")

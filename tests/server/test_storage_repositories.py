@@ -32,6 +32,8 @@ from kernelworks_server.repositories import (
 from kernelworks_server.rights import ANONYMOUS, Actor
 from kernelworks_server.services import Services
 
+pytestmark = pytest.mark.backing("sqlite+folder", "postgresql+folder")
+
 NOBODY = "0" * 40
 
 

@@ -7,20 +7,18 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import datetime, timedelta, timezone
-from pathlib import Path
 from typing import Any
 
-from alembic import command
-from alembic.config import Config as AlembicConfig
-from sqlalchemy import Connection, Engine, Table, create_engine, event, make_url
+from sqlalchemy import URL, Connection, Engine, Table, create_engine, event, make_url
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DataError
 
+from kernelworks.errors import HostError, UsageError
+from kernelworks_server.database.schema import migrate
 from kernelworks_server.errors import BadRequest
 
 __all__ = ["Database", "moment", "now", "upsert"]
 
-_MIGRATIONS = Path(__file__).with_name("migrations")
 _BUSY_SECONDS = 30
 _CONNECTIONS = 48  # more than the threads that an event loop lends, so that none waits for a connection
 _SQLITE_PRAGMAS = (
@@ -40,14 +38,30 @@ def moment(microseconds: int) -> datetime:
     return datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(microseconds=microseconds)
 
 
-def upsert(connection: Connection, table: Table, rows: list[dict[str, Any]], *, update: Sequence[str] = ()) -> None:
-    """Insert `rows`; of a row whose primary key is there already, only the columns `update` change."""
+def upsert(
+    connection: Connection,
+    table: Table,
+    rows: list[dict[str, Any]],
+    *,
+    update: Sequence[str] = (),
+    add: Sequence[str] = (),
+) -> None:
+    """Insert `rows`; of a row that is there already, by its primary key, only the columns named here change.
+
+    Args:
+        connection: In a transaction that writes.
+        table: Where.
+        rows: All with the same columns.
+        update: Columns that get the new value.
+        add: Columns that the new value is added to.
+    """
     if not rows:
         return
     dialect: Any = sqlite if connection.dialect.name == "sqlite" else postgresql
     statement = dialect.insert(table)
-    if update:
+    if update or add:
         changed = {name: statement.excluded[name] for name in update}
+        changed |= {name: table.c[name] + statement.excluded[name] for name in add}
         statement = statement.on_conflict_do_update(index_elements=list(table.primary_key), set_=changed)
     else:
         statement = statement.on_conflict_do_nothing()
@@ -58,8 +72,9 @@ class Database:
     """One database, by its SQLAlchemy URL."""
 
     def __init__(self, url: str) -> None:
-        self._sqlite = make_url(url).get_backend_name() == "sqlite"
-        self._engine = _sqlite_engine(url) if self._sqlite else create_engine(url, pool_size=_CONNECTIONS)
+        parsed = make_url(url)
+        self._sqlite = parsed.get_backend_name() == "sqlite"
+        self._engine = _sqlite_engine(parsed) if self._sqlite else _postgres_engine(parsed)
         # SQLite has one writer at a time, and lets the others poll; threads that queue here are served without delay.
         self._writers: AbstractContextManager[Any] = threading.Lock() if self._sqlite else nullcontext()
 
@@ -86,14 +101,9 @@ class Database:
             yield connection
 
     def migrate(self) -> None:
-        """Bring the schema to the present revision; of many processes that start at once, one does it."""
-        config = AlembicConfig()
-        config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
+        """Bring the tables to the latest revision; raises as `schema.migrate` does."""
         with self.write() as connection:
-            if not self._sqlite:
-                connection.exec_driver_sql("SELECT pg_advisory_xact_lock(7162631)")
-            config.attributes["connection"] = connection
-            command.upgrade(config, "head")
+            migrate(connection)
 
     def ping(self) -> None:
         """Nothing, if the database answers; whatever its driver raises otherwise."""
@@ -114,7 +124,17 @@ def _text_only() -> Iterator[None]:
         raise BadRequest("the request holds characters that are no text") from error
 
 
-def _sqlite_engine(url: str) -> Engine:
+def _postgres_engine(url: URL) -> Engine:
+    if url.get_backend_name() != "postgresql":
+        raise UsageError(f"`{url.drivername}` is no database for a registry (known: sqlite, postgresql)")
+    try:
+        url = url.set(drivername="postgresql+psycopg")
+        return create_engine(url, pool_size=_CONNECTIONS, pool_pre_ping=True)  # it may be started anew meanwhile
+    except ModuleNotFoundError as error:
+        raise HostError("`psycopg` is missing", hint="pip install 'kernelworks[server,postgres]'") from error
+
+
+def _sqlite_engine(url: URL) -> Engine:
     engine = create_engine(
         url,
         pool_size=_CONNECTIONS,

@@ -7,6 +7,7 @@ from sqlalchemy import (
     Boolean,
     Column,
     ForeignKey,
+    ForeignKeyConstraint,
     Index,
     Integer,
     LargeBinary,
@@ -16,20 +17,27 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    text,
 )
 
 __all__ = [
     "accounts",
     "blobs",
     "commits",
+    "downloads",
     "events",
     "former_names",
     "holdings",
     "memberships",
     "metadata",
+    "needs",
     "notices",
+    "offers",
+    "profiles",
     "refs",
     "repos",
+    "sessions",
+    "shelf",
     "tokens",
     "trees",
     "xorbs",
@@ -209,6 +217,67 @@ former_names = Table(  # after a rename; a new repository of the name takes it o
     _owned_by("repos", "repo", index=True),
     _time("created"),
     PrimaryKeyConstraint("kind", "repo_key"),
+)
+
+profiles = Table(  # the framework and backend of variants, each combination once; `kernelworks_server.profiles`
+    "profiles",
+    metadata,
+    _id(),
+    Column("sha256", String(_SHA256), nullable=False, unique=True),
+    Column("facts", Text, nullable=False),
+    sqlite_autoincrement=True,  # programs remember what a number means
+)
+
+shelf = Table(  # what versions and `main` hold: derived from their indexes, by `kernelworks_server.shelf`
+    "shelf",
+    metadata,
+    _id(),
+    Column("repo", BigInteger().with_variant(Integer, "sqlite"), nullable=False),
+    Column("branch", String(_REF), nullable=False),
+    Column("version", Integer),
+    Column("commit", String(_SHA1), nullable=False),
+    Column("variants", Integer, nullable=False),
+    Column("newest", Boolean, nullable=False),
+    ForeignKeyConstraint(["repo", "branch"], ["refs.repo", "refs.name"], ondelete="CASCADE"),
+    UniqueConstraint("repo", "branch"),
+    Index("ix_shelf_newest", "repo", unique=True, sqlite_where=text("newest"), postgresql_where=text("newest")),
+    sqlite_autoincrement=True,
+)
+
+offers = Table(  # `project`: what a wheel of this profile installs, as the simple index calls it
+    "offers",
+    metadata,
+    _owned_by("shelf", "shelf"),
+    Column("profile", ForeignKey("profiles.id"), nullable=False),
+    Column("project", String(2 * _NAME)),
+    PrimaryKeyConstraint("shelf", "profile"),
+    Index("ix_offers_profile_shelf", "profile", "shelf"),
+)
+
+needs = Table(  # the kernels that a variant loads, by the id that its index names: they may be gone, or elsewhere
+    "needs",
+    metadata,
+    _owned_by("shelf", "shelf"),
+    Column("repo_key", String(2 * _NAME), nullable=False, index=True),  # lower case, as `repos.repo_key`
+    PrimaryKeyConstraint("shelf", "repo_key"),
+)
+
+downloads = Table(  # `day`: days since the epoch, UTC
+    "downloads",
+    metadata,
+    _owned_by("repos", "repo"),
+    Column("day", Integer, nullable=False),
+    Column("variant", String(2 * _NAME), nullable=False),
+    Column("count", BigInteger, nullable=False),
+    PrimaryKeyConstraint("repo", "day", "variant"),
+)
+
+sessions = Table(  # browsers that are signed in: the SHA-256 of what they show, and the token that they showed first
+    "sessions",
+    metadata,
+    Column("sha256", String(_SHA256), primary_key=True),
+    _owned_by("tokens", "token", index=True),
+    _time("expires"),
 )
 
 events = Table(  # it refers to nothing: what it tells of may be gone

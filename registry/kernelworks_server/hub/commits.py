@@ -12,7 +12,7 @@ from kernelworks_server.config import Limits
 from kernelworks_server.errors import BadRequest, TooLarge
 from kernelworks_server.repositories import DeleteFile, DeleteFolder
 
-__all__ = ["Header", "InlineFile", "LargeFile", "Line", "decode_base64", "read_commit"]
+__all__ = ["Header", "InlineFile", "LargeFile", "Line", "decode_base64", "prose", "read_commit"]
 
 _FRAME = 64 << 10  # bytes of a line that are not a file's content
 
@@ -61,8 +61,8 @@ def read_commit(body: IO[bytes], limits: Limits) -> tuple[Header, Iterator[Line]
     value = first.get("value")
     parent = value.opt("parentCommit")
     header = Header(
-        summary=_prose(value, "summary"),
-        description=_prose(value, "description"),
+        summary=prose(value, "summary"),
+        description=prose(value, "description"),
         parent=None if parent is None else parent.text(),
     )
     return header, _changes(lines, limits)
@@ -133,8 +133,8 @@ def decode_base64(node: Node) -> bytes:
         raise node.fault("is not base64") from error
 
 
-def _prose(value: Node, key: str) -> str:
-    """Text that people wrote, in lines as they like; `Repositories.commit` says what it may hold."""
+def prose(value: Node, key: str) -> str:
+    """Text that people wrote, in lines as they like; whoever takes it says what it may hold."""
     node = value.opt(key)
     if node is None:
         return ""

@@ -15,6 +15,7 @@ from kernelworks_server.repositories import Entry
 __all__ = ["Span", "UnsatisfiableError", "file_response", "span_of"]
 
 _RANGE = re.compile(r"bytes=(\d*)-(\d*)", re.ASCII)
+_IN_ONE_PIECE = 256 << 10  # bytes; a stream of a few costs more than they do
 _DIGITS = 18  # of a number in a range; more is no file
 
 
@@ -72,6 +73,8 @@ def file_response(blobs: Blobs, entry: Entry, commit: str, *, head: bool, reques
         "X-Content-Type-Options": "nosniff",
         **linked,
     }
+    if request.get("if-none-match") == etag:
+        return Response(status_code=304, headers=headers)
     fresh = request.get("if-range", etag) == etag
     try:
         span = span_of(request.get("range") if fresh and not head else None, entry.size)
@@ -83,4 +86,7 @@ def file_response(blobs: Blobs, entry: Entry, commit: str, *, head: bool, reques
     status = 206 if span.partial else 200
     if head or span.start == span.stop:
         return Response(status_code=status, headers=headers)
-    return StreamingResponse(blobs.read(entry.sha256, span.start, span.stop), status, headers)
+    content = blobs.read(entry.sha256, span.start, span.stop)
+    if span.stop - span.start <= _IN_ONE_PIECE:
+        return Response(b"".join(content), status, headers)
+    return StreamingResponse(content, status, headers)

@@ -12,22 +12,24 @@ from functools import cached_property
 from io import BytesIO
 from tempfile import SpooledTemporaryFile
 from typing import IO
-from urllib.parse import quote, unquote_to_bytes, urlencode
+from urllib.parse import quote, unquote_to_bytes, urlencode, urlsplit
 
 from anyio import to_thread
 from starlette.datastructures import Headers, QueryParams
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Match
 from starlette.types import Receive, Scope, Send
 
 from kernelworks.errors import RepositoryError
 from kernelworks.model.decode import Node, parse_json
 from kernelworks_server.bodies import BODY_LIMIT
-from kernelworks_server.errors import BadRequest, ServerError
-from kernelworks_server.repositories import DEFAULT_BRANCH, Repo
+from kernelworks_server.errors import BadRequest, RepoMoved, ServerError
+from kernelworks_server.repositories import DEFAULT_BRANCH, Repo, Revision
 from kernelworks_server.rights import Actor
 from kernelworks_server.services import Services
+from kernelworks_server.sessions import COOKIE
 
 __all__ = ["Call", "Endpoint", "HubRoute", "next_link", "usual"]
 
@@ -44,6 +46,7 @@ class Call:
         path: The path as it was sent.
         base: The address that the client is told to come back to; no slash at the end.
         body: The whole body, at its start; empty while the call is not admitted, and where it brings none.
+        session: That of the browser that asks, where the endpoint is for browsers too.
     """
 
     services: Services
@@ -54,6 +57,7 @@ class Call:
     headers: Headers
     base: str
     body: IO[bytes]
+    session: str | None
 
     @cached_property
     def bearer(self) -> str | None:
@@ -63,7 +67,9 @@ class Call:
 
     @cached_property
     def actor(self) -> Actor:
-        """Who asks; the anonymous actor where no token was sent."""
+        """Who asks: by a token, or else by a session; the anonymous actor where neither was sent."""
+        if self.bearer is None:
+            return self.services.sessions.actor(self.session)
         return self.services.people.actor(self.bearer)
 
     @property
@@ -78,9 +84,12 @@ class Call:
         return self.services.repositories.get(self.actor, self.kind, repo_id)
 
     @cached_property
-    def commit(self) -> str:
-        """The commit of the repository that the path's revision, or else `main`, means."""
-        return self.services.repositories.resolve_revision(self.repo, self.fields.get("revision", DEFAULT_BRANCH))
+    def at(self) -> Revision:
+        """What the path's revision, or else `main`, means in its repository, if the actor may know of that."""
+        repo_id = f"{self.fields['org']}/{self.fields['name']}"
+        return self.services.repositories.at(
+            self.actor, self.kind, repo_id, self.fields.get("revision", DEFAULT_BRANCH)
+        )
 
     def writable(self) -> Repo:
         """The repository of the path, if the actor may write to it."""
@@ -118,8 +127,9 @@ class Endpoint:
     Attributes:
         methods: Separated by blanks.
         template: The path, undecoded. `{name}` is one segment, `{name...}` the rest, `{kinds}` kernels or models;
-            `[...]` may be missing.
+            `[...]` may be missing. `{org}/{name}` is a repository; by a name that it had before, the client is sent on.
         answer: The handler; runs in a worker thread.
+        browsers: Whether people who are signed in on the pages are known here by that; only where nothing changes.
         admit: Says how many bytes the body may have, or refuses the call, before any of them is read; None: no body.
     """
 
@@ -127,6 +137,7 @@ class Endpoint:
     template: str
     answer: Callable[[Call], Response]
     admit: Callable[[Call], int] | None = None
+    browsers: bool = False
 
 
 class HubRoute(BaseRoute):
@@ -155,15 +166,16 @@ class HubRoute(BaseRoute):
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer the request, refusals included."""
-        if scope["method"] in self._methods:
-            response = await self._guarded(Request(scope, receive))
-        else:
-            response = PlainTextResponse("method not allowed", 405, {"Allow": ", ".join(sorted(self._methods))})
+        if scope["method"] not in self._methods:
+            raise HTTPException(405, headers={"Allow": ", ".join(sorted(self._methods))})
+        response = await self._guarded(Request(scope, receive))
         await response(scope, receive, send)
 
     async def _guarded(self, request: Request) -> Response:
         try:
             return await self._answer(request)
+        except RepoMoved as moved:
+            return self._send_on(request, moved) or _refusal(moved)
         except ServerError as error:
             return _refusal(error)
         except ClientDisconnect:
@@ -171,18 +183,47 @@ class HubRoute(BaseRoute):
         except RepositoryError as error:  # what `Node` says of malformed JSON
             return _refusal(BadRequest(error.message))
 
+    def _send_on(self, request: Request, moved: RepoMoved) -> Response | None:
+        """To the same place of the repository under its present name, with method, query and body; None if not in it.
+
+        The address has no host: to such ones every client goes with its token.
+        """
+        path, query = (request.scope[part].decode("latin-1") for part in ("raw_path", "query_string"))
+        found = self._pattern.fullmatch(path)
+        if found is None or not {"org", "name"} <= found.groupdict().keys():
+            return None
+        prefix = urlsplit(self._services.config.base_url or "").path
+        address = f"{prefix}{path[: found.start('org')]}{moved.repo_id}{path[found.end('name') :]}"
+        return Response(status_code=307, headers={"Location": f"{address}?{query}" if query else address})
+
     async def _answer(self, request: Request) -> Response:
         admit, answer = self.endpoint.admit, self.endpoint.answer
         if admit is None:
-            return await to_thread.run_sync(answer, _call(self._services, request, BytesIO()))
+            return await to_thread.run_sync(answer, self._call(request, BytesIO()))
         spool = SpooledTemporaryFile(max_size=_BLOCK, dir=str(self._services.config.root))  # noqa: SIM115  # see below
         try:
-            call = _call(self._services, request, spool)
+            call = self._call(request, spool)
             request.scope[BODY_LIMIT] = await to_thread.run_sync(admit, call)
             await _read(request, spool)
             return await to_thread.run_sync(answer, call)
         finally:
             await to_thread.run_sync(spool.close)  # to give gigabytes back takes the disk its time
+
+    def _call(self, request: Request, body: IO[bytes]) -> Call:
+        if not all(value.isprintable() for _, value in request.query_params.multi_items()):
+            raise BadRequest("the query holds characters that cannot be printed")
+        address = f"{request.url.scheme}://{request.headers.get('host', request.url.netloc)}"
+        return Call(
+            services=self._services,
+            method=request.method,
+            fields={name: _decoded(text) for name, text in request.scope["hub_fields"].items()},
+            path=request.scope["raw_path"].decode("latin-1"),
+            query=request.query_params,
+            headers=request.headers,
+            base=self._services.config.base_url or address,
+            body=body,
+            session=request.cookies.get(COOKIE) if self.endpoint.browsers else None,
+        )
 
 
 def _pattern(template: str) -> re.Pattern[str]:
@@ -190,22 +231,6 @@ def _pattern(template: str) -> re.Pattern[str]:
     expression = expression.replace(r"\{kinds\}", f"(?P<kinds>{_KINDS})")
     expression = re.sub(r"\\\{(\w+)(?:\\\.){3}\\\}", r"(?P<\1>.+)", expression)
     return re.compile(re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[^/]+?)", expression))
-
-
-def _call(services: Services, request: Request, body: IO[bytes]) -> Call:
-    if not all(value.isprintable() for _, value in request.query_params.multi_items()):
-        raise BadRequest("the query holds characters that cannot be printed")
-    address = f"{request.url.scheme}://{request.headers.get('host', request.url.netloc)}"
-    return Call(
-        services=services,
-        method=request.method,
-        fields={name: _decoded(text) for name, text in request.scope["hub_fields"].items()},
-        path=request.scope["raw_path"].decode("latin-1"),
-        query=request.query_params,
-        headers=request.headers,
-        base=services.config.base_url or address,
-        body=body,
-    )
 
 
 def _decoded(text: str) -> str:

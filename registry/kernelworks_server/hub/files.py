@@ -9,9 +9,11 @@ from starlette.responses import JSONResponse, Response
 from kernelworks.model.decode import Node
 from kernelworks_server.errors import BadRequest, EntryNotFound
 from kernelworks_server.hub.content import file_response
+from kernelworks_server.hub.counting import count_download
 from kernelworks_server.hub.endpoint import Call, Endpoint, next_link, usual
 from kernelworks_server.hub.repos import page_size
-from kernelworks_server.hub.wire import entry_json
+from kernelworks_server.hub.wire import entry_json, remark_headers
+from kernelworks_server.repositories import Entry
 
 __all__ = ["ENDPOINTS"]
 
@@ -20,8 +22,8 @@ _TRUE = {"true", "1"}
 
 def _tree(call: Call) -> Response:
     entries, after = call.services.repositories.tree(
-        call.repo,
-        call.commit,
+        call.at.repo,
+        call.at.commit,
         call.fields.get("path", "").rstrip("/"),
         recursive=call.query.get("recursive", "").lower() in _TRUE,
         after=call.query.get("cursor"),
@@ -34,7 +36,7 @@ def _paths_info(call: Call) -> Response:
     paths = _asked_paths(call)
     if len(paths) > call.services.config.limits.page:
         raise BadRequest(f"more than {call.services.config.limits.page} paths are asked for at once")
-    entries = call.services.repositories.paths_info(call.repo, call.commit, paths)
+    entries = call.services.repositories.paths_info(call.at.repo, call.at.commit, paths)
     return JSONResponse([entry_json(entry) for entry in entries])
 
 
@@ -49,15 +51,31 @@ def _asked_paths(call: Call) -> list[str]:
 
 
 def _resolve(call: Call) -> Response:
-    path = call.fields["path"]
-    entry = call.services.repositories.entry(call.repo, call.commit, path)
+    at, path = call.at, call.fields["path"]
+    remarks = remark_headers(at.remarks)
+    try:
+        entry = _file(call, path)
+    except EntryNotFound as error:
+        error.headers.update(remarks)  # a loader asks for an index first, and not every kernel has one
+        raise
+    head = call.method == "HEAD"
+    response = file_response(call.services.blobs, entry, at.commit, head=head, request=call.headers)
+    count_download(call, at.repo, at.commit, path, response)
+    if at.repo.private:
+        response.headers["Cache-Control"] = "private, no-store"
+    response.headers.update(remarks)
+    return response
+
+
+def _file(call: Call, path: str) -> Entry:
+    entry = call.services.repositories.entry(call.at.repo, call.at.commit, path)
     if entry.kind != "file":
-        raise EntryNotFound(f"`{path}` is a folder", commit=call.commit, path=path)
-    return file_response(call.services.blobs, entry, call.commit, head=call.method == "HEAD", request=call.headers)
+        raise EntryNotFound(f"`{path}` is a folder", commit=call.at.commit, path=path)
+    return entry
 
 
 ENDPOINTS = (
     Endpoint("GET", "/api/{kinds}/{org}/{name}/tree/{revision}[/{path...}]", _tree),
     Endpoint("POST", "/api/{kinds}/{org}/{name}/paths-info/{revision}", _paths_info, usual),
-    Endpoint("GET HEAD", "/[{kinds}/]{org}/{name}/resolve/{revision}/{path...}", _resolve),
+    Endpoint("GET HEAD", "/[{kinds}/]{org}/{name}/resolve/{revision}/{path...}", _resolve, browsers=True),
 )

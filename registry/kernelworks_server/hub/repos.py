@@ -9,18 +9,19 @@ from starlette.responses import JSONResponse, Response
 from kernelworks.model.decode import Node
 from kernelworks_server.errors import BadRequest, Conflict, SignInRequired
 from kernelworks_server.hub.endpoint import Call, Endpoint, next_link, usual
-from kernelworks_server.hub.wire import commit_json, refs_json, repo_json, repo_path
+from kernelworks_server.hub.wire import commit_json, notice_json, refs_json, repo_json, repo_path
 from kernelworks_server.repositories import Entry
 
-__all__ = ["ENDPOINTS", "page_size"]
+__all__ = ["ENDPOINTS", "page_size", "text_of"]
 
 _COMMITS = 50  # of one page, where the client names no number
+_DIGITS = 18  # of such a number; Python refuses to read very long ones
 
 
 def page_size(call: Call, usual_size: int) -> int:
     """How many entries the client wants in one answer, within the registry's limit."""
     text = call.query.get("limit", str(usual_size))
-    if not text.isdecimal() or int(text) == 0:
+    if not text.isdecimal() or len(text) > _DIGITS or int(text) == 0:
         raise BadRequest(f"`limit` is `{text[:40]}`, not a positive number")
     return min(int(text), call.services.config.limits.page)
 
@@ -28,7 +29,7 @@ def page_size(call: Call, usual_size: int) -> int:
 def _create(call: Call) -> Response:
     body = call.json()
     kind, repo_id = _named(call, body)
-    private = _flag(body, "private") or _text(body, "visibility", "public") != "public"
+    private = _flag(body, "private") or text_of(body, "visibility", "public") != "public"
     try:
         repo = call.services.repositories.create(call.actor, kind, repo_id, private=private)
     except Conflict as error:
@@ -45,15 +46,23 @@ def _delete(call: Call) -> Response:
     return JSONResponse({})
 
 
+def _move(call: Call) -> Response:
+    body = call.json()
+    kind, old, new = text_of(body, "type", "model"), body.get("fromRepo").text(), body.get("toRepo").text()
+    repo = call.services.repositories.rename(call.actor, kind, old, new)
+    return JSONResponse({"url": call.base + repo_path(repo)})
+
+
 def _named(call: Call, body: Node) -> tuple[str, str]:
     """(kind, id) of the repository that `body` names; without an organisation it is the actor's own."""
-    owner = _text(body, "organization", call.actor.name or "")
+    owner = text_of(body, "organization", call.actor.name or "")
     if not owner:
         raise SignInRequired("to name a repository without its owner, show a token")
-    return _text(body, "type", "model"), f"{owner}/{body.get('name').text()}"
+    return text_of(body, "type", "model"), f"{owner}/{body.get('name').text()}"
 
 
-def _text(body: Node, key: str, default: str) -> str:
+def text_of(body: Node, key: str, default: str) -> str:
+    """The text that `body` has under `key`, or `default` where it has nothing there."""
     node = body.opt(key)
     return default if node is None else node.text()
 
@@ -65,14 +74,16 @@ def _flag(body: Node, key: str) -> bool:
 
 def _info(call: Call) -> Response:
     files = None if call.kind == "kernel" else [entry for entry in _all_entries(call) if entry.kind == "file"]
-    return JSONResponse(repo_json(call.repo, call.commit, files))
+    at = call.at
+    downloads = call.services.downloads.of_month([at.repo.id])[at.repo.id]
+    return JSONResponse({**repo_json(at.repo, downloads, at.commit, files), **notice_json(at.remarks.deprecated)})
 
 
 def _all_entries(call: Call) -> Iterator[Entry]:
     after: str | None = None
     while True:
         page, after = call.services.repositories.tree(
-            call.repo, call.commit, "", recursive=True, after=after, limit=call.services.config.limits.page
+            call.at.repo, call.at.commit, "", recursive=True, after=after, limit=call.services.config.limits.page
         )
         yield from page
         if after is None:
@@ -90,22 +101,24 @@ def _search(call: Call) -> Response:
         after=call.query.get("cursor"),
     )
     after = found[-1].repo_id if len(found) == limit else None
-    return JSONResponse([repo_json(repo) for repo in found], headers=next_link(call, after))
+    downloads = call.services.downloads.of_month([repo.id for repo in found])
+    return JSONResponse([repo_json(repo, downloads[repo.id]) for repo in found], headers=next_link(call, after))
 
 
 def _commits(call: Call) -> Response:
     found, after = call.services.repositories.commits(
-        call.repo, call.commit, after=call.query.get("cursor"), limit=page_size(call, _COMMITS)
+        call.at.repo, call.at.commit, after=call.query.get("cursor"), limit=page_size(call, _COMMITS)
     )
     return JSONResponse([commit_json(commit) for commit in found], headers=next_link(call, after))
 
 
 def _refs(call: Call) -> Response:
-    return JSONResponse(refs_json(call.services.repositories.refs(call.repo)))
+    repositories = call.services.repositories
+    return JSONResponse(refs_json(repositories.refs(call.repo), repositories.yanks(call.repo)))
 
 
 def _create_branch(call: Call) -> Response:
-    start = _text(call.json(), "startingPoint", "") or None
+    start = text_of(call.json(), "startingPoint", "") or None
     call.services.repositories.create_branch(call.actor, call.repo, call.fields["branch"], start)
     return JSONResponse({})
 
@@ -117,7 +130,7 @@ def _delete_branch(call: Call) -> Response:
 
 def _create_tag(call: Call) -> Response:
     body = call.json()
-    tag, message = body.get("tag").text(), _text(body, "message", "")
+    tag, message = body.get("tag").text(), text_of(body, "message", "")
     call.services.repositories.create_tag(call.actor, call.repo, tag, call.fields["revision"], message)
     return JSONResponse({})
 
@@ -132,6 +145,7 @@ _REPO = "/api/{kinds}/{org}/{name}"
 ENDPOINTS = (
     Endpoint("POST", "/api/repos/create", _create, usual),
     Endpoint("DELETE", "/api/repos/delete", _delete, usual),
+    Endpoint("POST", "/api/repos/move", _move, usual),
     Endpoint("GET", "/api/{kinds}", _search),
     Endpoint("GET", f"{_REPO}[/revision/{{revision}}]", _info),
     Endpoint("GET", f"{_REPO}/refs", _refs),

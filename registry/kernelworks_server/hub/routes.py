@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from starlette.routing import BaseRoute
 
-from kernelworks_server.hub import accounts, files, lfs, repos, upload, xet
+from kernelworks_server.hub import accounts, files, lfs, notices, repos, upload, xet
 from kernelworks_server.hub.endpoint import HubRoute
 from kernelworks_server.services import Services
 
 __all__ = ["router"]
 
-_ROOMS = (accounts, repos, files, upload, lfs, xet)
+_ROOMS = (accounts, repos, notices, files, upload, lfs, xet)
 
 
 def router(services: Services) -> list[BaseRoute]:

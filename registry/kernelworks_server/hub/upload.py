@@ -9,8 +9,9 @@ from starlette.responses import JSONResponse, Response
 
 from kernelworks.model.decode import Node
 from kernelworks_server.errors import BadRequest, Unprocessable
-from kernelworks_server.hub.commits import InlineFile, LargeFile, Line, decode_base64, read_commit
+from kernelworks_server.hub.commits import InlineFile, LargeFile, Line, decode_base64, prose, read_commit
 from kernelworks_server.hub.endpoint import Call, Endpoint, usual
+from kernelworks_server.hub.gitignore import ignored_by
 from kernelworks_server.hub.wire import repo_path
 from kernelworks_server.repositories import AddFile, Entry, Operation, Repo
 
@@ -19,17 +20,20 @@ __all__ = ["ENDPOINTS"]
 
 def _preupload(call: Call) -> Response:
     repo = call.writable()
-    files = call.json().get("files").items(lambda node: (node.get("path").relative_path(), node))
-    known = {entry.path: entry for entry in call.services.repositories.paths_info(repo, call.commit, dict(files))}
+    body = call.json()
+    files = body.get("files").items(lambda node: (node.get("path").relative_path(), node))
+    ignored = ignored_by(prose(body, "gitIgnore"))
+    known = {entry.path: entry for entry in call.services.repositories.paths_info(repo, call.at.commit, dict(files))}
     threshold = call.services.config.limits.lfs_threshold
-    return JSONResponse({"files": [_advice(path, node, known, threshold) for path, node in files]})
+    advice = [{**_advice(path, node, known, threshold), "shouldIgnore": ignored(path)} for path, node in files]
+    return JSONResponse({"files": advice})
 
 
 def _advice(path: str, node: Node, known: Mapping[str, Entry], threshold: int) -> dict[str, Any]:
     """How one file is to be sent; with the id of what is there already, so that the client can leave it out."""
     size = node.get("size").natural()
     lfs = size >= threshold or (size > 0 and _binary(node))
-    advice = {"path": path, "uploadMode": "lfs" if lfs else "regular", "shouldIgnore": False}
+    advice = {"path": path, "uploadMode": "lfs" if lfs else "regular"}
     entry = known.get(path)
     if entry is not None and entry.kind == "file" and entry.lfs == lfs:
         advice["oid"] = entry.sha256 if lfs else entry.oid

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
+from urllib.parse import quote
 
-from kernelworks_server.repositories import Commit, Entry, Ref, Repo
+from kernelworks_server.repositories import Commit, Entry, Notice, Ref, Remarks, Repo
 
-__all__ = ["commit_json", "entry_json", "refs_json", "repo_json", "repo_path"]
+__all__ = ["commit_json", "entry_json", "notice_json", "refs_json", "remark_headers", "repo_json", "repo_path"]
 
 
 def repo_path(repo: Repo) -> str:
@@ -16,11 +17,14 @@ def repo_path(repo: Repo) -> str:
     return f"/kernels/{repo.repo_id}" if repo.kind == "kernel" else f"/{repo.repo_id}"
 
 
-def repo_json(repo: Repo, commit: str | None = None, files: Sequence[Entry] | None = None) -> dict[str, Any]:
+def repo_json(
+    repo: Repo, downloads: int, commit: str | None = None, files: Sequence[Entry] | None = None
+) -> dict[str, Any]:
     """What `repo_info` and listings tell of a repository.
 
     Args:
         repo: The repository.
+        downloads: In the last 30 days.
         commit: The commit that was asked for.
         files: All its files; never given for kernels, whose older clients stumble over them.
     """
@@ -35,7 +39,7 @@ def repo_json(repo: Repo, commit: str | None = None, files: Sequence[Entry] | No
         "private": repo.private,
         "gated": False,
         "disabled": False,
-        "downloads": 0,
+        "downloads": downloads,
         "likes": 0,
         "tags": [],
         **siblings,
@@ -48,17 +52,35 @@ def _sibling(file: Entry) -> dict[str, Any]:
     return shown if lfs is None else {**shown, "lfs": lfs}
 
 
-def refs_json(refs: Sequence[Ref]) -> dict[str, Any]:
-    """All branches and tags; this registry has no conversions and no pull requests."""
+def notice_json(notice: Notice | None) -> dict[str, Any]:
+    """That a repository is deprecated, for its description; nothing where it is not."""
+    return {} if notice is None else {"deprecated": {"message": notice.message, "successor": notice.successor}}
+
+
+def remark_headers(remarks: Remarks) -> dict[str, str]:
+    """What is said against a file's commit and repository, for who asks for the file alone."""
+    said = {
+        "X-Kernel-Yanked": remarks.yanked,
+        "X-Kernel-Deprecated": remarks.deprecated.message if remarks.deprecated else None,
+    }
+    return {name: quote(text, safe=" ") for name, text in said.items() if text is not None}
+
+
+def refs_json(refs: Sequence[Ref], yanks: Mapping[str, str]) -> dict[str, Any]:
+    """All branches and tags, and why their commits are yanked; this registry has no conversions and pull requests."""
 
     def of(kind: str, folder: str) -> list[dict[str, str]]:
         return [
-            {"name": ref.name, "ref": f"refs/{folder}/{ref.name}", "targetCommit": ref.commit}
+            {"name": ref.name, "ref": f"refs/{folder}/{ref.name}", "targetCommit": ref.commit, **_yanked(ref, yanks)}
             for ref in refs
             if ref.kind == kind
         ]
 
     return {"branches": of("branch", "heads"), "tags": of("tag", "tags"), "converts": [], "pullRequests": []}
+
+
+def _yanked(ref: Ref, yanks: Mapping[str, str]) -> dict[str, str]:
+    return {"yanked": yanks[ref.commit]} if ref.commit in yanks else {}
 
 
 def entry_json(entry: Entry) -> dict[str, Any]:

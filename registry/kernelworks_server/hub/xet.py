@@ -3,6 +3,9 @@
 The client remembers per address what it has sent, for weeks, and refers to it later instead of sending it again. Each
 repository has therefore an address of its own, made with the registry's secret, and another one every week: what was
 sent to another repository, to a registry that is gone, or longer than two weeks ago is never referred to.
+
+The hash that a client gives a xorb (a tree of keyed BLAKE3 hashes) is taken as its name and not computed again: a
+file is kept only when its own SHA-256 is right, and only who may write to the repository can give a wrong name.
 """
 
 from __future__ import annotations

@@ -1,65 +1,43 @@
-"""Which kernels a search finds: by name in the database, by what their newest version holds here."""
+"""Which kernels a search finds, and what their newest versions are for: few queries, however many kernels there are."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from kernelworks.backends import registered
-from kernelworks.model.index import Index
-from kernelworks.model.variant import ARCH_PATTERN, BackendFacts, FrameworkFacts, Variant
-from kernelworks.model.variant_name import Version2, parse_version
+from sqlalchemy import ColumnElement, Connection, Row, exists, select
+
+from kernelworks_server.database.tables import notices, offers, repos, shelf, yanks
 from kernelworks_server.errors import BadRequest
-from kernelworks_server.pages.matrix import matrix
-from kernelworks_server.pages.shelf import Shelf
-from kernelworks_server.pages.versions import newest, releases
-from kernelworks_server.repositories import Repo, Repositories
+from kernelworks_server.listing import listed, repo_of
+from kernelworks_server.pages.matrix import backend_label, backend_order, framework_label, framework_order
+from kernelworks_server.profiles import Profile
+from kernelworks_server.repositories import Repo
 from kernelworks_server.rights import Actor
+from kernelworks_server.services import Services
+from kernelworks_server.wishes import Wish, serves
 
-__all__ = ["Found", "Summary", "Wish", "find", "serves"]
+__all__ = ["Found", "Summary", "find"]
 
 _SHOWN = 24
-_AT_ONCE = 100
-_LOOKED_AT = 500  # kernels whose index one request may look into
 _LONGEST = 100
-_TORCH = re.compile(r"[0-9]{1,4}\.[0-9]{1,4}(\.[0-9]{1,4})?", re.ASCII)
-
-
-@dataclass(frozen=True)
-class Wish:
-    """What a kernel must have: one variant for all of backend, device arch and torch (major, minor)."""
-
-    text: str = ""
-    author: str | None = None
-    backend: str | None = None
-    arch: str | None = None
-    torch: Version2 | None = None
-
-    @classmethod
-    def of(cls, text: str = "", backend: str = "", arch: str = "", torch: str = "", author: str | None = None) -> Wish:
-        """The wish that a form spells out; empty fields wish for nothing.
-
-        Raises:
-            BadRequest: A field makes no sense.
-        """
-        if len(text) > _LONGEST:
-            raise BadRequest(f"a name to search for has at most {_LONGEST} characters")
-        if arch and not re.fullmatch(ARCH_PATTERN, arch):
-            raise BadRequest(f"`{arch[:40]}` is not a device arch", hint="archs look like `9.0`, `8.6` or `gfx942`")
-        if torch and not _TORCH.fullmatch(torch):
-            raise BadRequest(f"`{torch[:40]}` is not a version of torch", hint="versions look like `2.13`")
-        return cls(text, author, backend or None, arch or None, parse_version(torch) if torch else None)
-
-    @property
-    def looks_inside(self) -> bool:
-        """Whether an index must be read to know."""
-        return any((self.backend, self.arch, self.torch))
+_RARE = 500  # kernels: so few are named in the query; of more, some are met soon on the way through all
 
 
 @dataclass(frozen=True)
 class Summary:
-    """One kernel in a list; the facts are those of its newest version, empty where it has no index."""
+    """One kernel in a list; the facts are those of its newest version, empty where it has no index.
+
+    Attributes:
+        version: The newest version, or None where there is none, and the facts are those of `main`.
+        variants: How many there are.
+        downloads: In the last 30 days.
+        deprecated: Whether its publisher says that it is.
+        yanked: Whether even the newest version is yanked, and so all of them.
+    """
 
     repo: Repo
     version: int | None
@@ -67,95 +45,84 @@ class Summary:
     backends: tuple[str, ...]
     archs: tuple[str, ...]
     frameworks: tuple[str, ...]
+    downloads: int
+    deprecated: bool
+    yanked: bool
 
 
 @dataclass(frozen=True)
 class Found:
-    """One page of a list, what to give as `after` for the next one, and how many kernels were looked at."""
+    """One page of a list, and what to give as `after` for the next one."""
 
     kernels: tuple[Summary, ...]
     after: str | None
-    looked_at: int
 
 
-def find(repositories: Repositories, shelf: Shelf, actor: Actor, wish: Wish, after: str | None) -> Found:
-    """The next kernels that `actor` may read and that are as wished for."""
-    found: list[Summary] = []
-    looked_at = 0
-    for repo in _named(repositories, actor, wish, after):
-        if len(found) == _SHOWN or looked_at == _LOOKED_AT:
-            return Found(tuple(found), after, looked_at)
-        looked_at += 1
-        after = repo.repo_id
-        version, index = _newest(repositories, shelf, repo)
-        variants = index.variants if index else ()
-        if not wish.looks_inside or any(serves(variant, wish) for variant in variants):
-            found.append(_summary(repo, version, variants))
-    return Found(tuple(found), None, looked_at)
+def find(
+    services: Services, actor: Actor, wish: Wish, *, text: str = "", author: str | None = None, after: str | None = None
+) -> Found:
+    """The next kernels that `actor` may read and that have a variant as wished for.
+
+    Raises:
+        BadRequest: `text` is longer than any name.
+    """
+    if len(text) > _LONGEST:
+        raise BadRequest(f"a name to search for has at most {_LONGEST} characters")
+    query = (
+        listed(actor, "kernel", text=text, author=author, after=after)
+        .add_columns(shelf.c.id.label("shelf"), shelf.c.version, shelf.c.variants, notices.c.message, yanks.c.reason)
+        .join(shelf, (shelf.c.repo == repos.c.id) & shelf.c.newest, isouter=True)
+        .join(notices, notices.c.repo == repos.c.id, isouter=True)
+        .join(yanks, (yanks.c.repo == repos.c.id) & (yanks.c.commit == shelf.c.commit), isouter=True)
+    )
+    profiles = services.shelf.profiles
+    with services.database.read() as connection:
+        if wish != Wish():
+            query = query.where(_offering(connection, profiles.offered(connection, lambda found: serves(found, wish))))
+        rows = connection.execute(query.limit(_SHOWN + 1)).all()
+        shown = rows[:_SHOWN]
+        held = _held(connection, [row.shelf for row in shown])
+        known = profiles.known(connection, {number for numbers in held.values() for number in numbers})
+    downloads = services.downloads.of_month([row.id for row in shown])
+    kernels = tuple(_summary(row, [known[number] for number in held[row.shelf]], downloads) for row in shown)
+    return Found(kernels, kernels[-1].repo.repo_id if len(rows) > _SHOWN else None)
 
 
-def _named(repositories: Repositories, actor: Actor, wish: Wish, after: str | None) -> Iterator[Repo]:
-    while True:
-        page = repositories.search(
-            actor, kind="kernel", text=wish.text, author=wish.author, limit=_AT_ONCE, after=after
-        )
-        yield from page
-        if not page:
-            return
-        after = page[-1].repo_id
+def _offering(connection: Connection, fitting: ColumnElement[bool]) -> ColumnElement[bool]:
+    """Whether the newest version of a kernel offers something `fitting`."""
+    found = select(shelf.c.repo).join(offers, offers.c.shelf == shelf.c.id).where(fitting, shelf.c.newest)
+    kernels = connection.scalars(found.limit(_RARE + 1)).all()
+    if len(kernels) <= _RARE:
+        return repos.c.id.in_(set(kernels))
+    return exists().where(offers.c.shelf == shelf.c.id, fitting)
 
 
-def _newest(repositories: Repositories, shelf: Shelf, repo: Repo) -> tuple[int | None, Index | None]:
-    """(number, index) of the newest version; the index of `main` where there are no versions."""
-    refs = repositories.refs(repo)
-    versions = releases(refs)
-    revision = newest(refs)
-    for ref in refs:
-        if ref.name == revision:
-            index = shelf.index(repo, ref.commit)
-            return (versions[0].number if versions else None), (index if isinstance(index, Index) else None)
-    return None, None  # deleted meanwhile
+def _held(connection: Connection, places: Iterable[int | None]) -> Mapping[int | None, Sequence[int]]:
+    """The numbers of the profiles at each of these places on the shelf."""
+    held: dict[int | None, list[int]] = defaultdict(list)
+    query = select(offers.c.shelf, offers.c.profile).where(offers.c.shelf.in_([place for place in places if place]))
+    for place, number in connection.execute(query):
+        held[place].append(number)
+    return held
 
 
-def _summary(repo: Repo, version: int | None, variants: tuple[Variant, ...]) -> Summary:
-    table = matrix(variants)
+def _summary(row: Row[Any], profiles: Sequence[Profile], downloads: Mapping[int, int]) -> Summary:
+    backends = sorted({profile.backend for profile in profiles}, key=backend_order)
+    frameworks = sorted({profile.framework for profile in profiles}, key=framework_order)
+    archs = {arch for backend in backends for arch in backend.archs.spelled()}
     return Summary(
-        repo,
-        version,
-        len(variants),
-        backends=tuple(dict.fromkeys(column.backend for column in table.columns)),
-        archs=tuple(sorted({arch for variant in variants for arch in variant.backend.archs.spelled()}, key=_numbers)),
-        frameworks=tuple(dict.fromkeys(row.framework for row in table.rows)),
+        repo_of(row),
+        row.version,
+        row.variants or 0,
+        backends=tuple(dict.fromkeys(map(backend_label, backends))),
+        archs=tuple(sorted(archs, key=_numbers)),
+        frameworks=tuple(dict.fromkeys(framework_label(framework)[0] for framework in frameworks)),
+        downloads=downloads[row.id],
+        deprecated=row.message is not None,
+        yanked=row.reason is not None,
     )
 
 
 def _numbers(text: str) -> list[tuple[int, str]]:
     """Sorts `8.6` before `10.0`."""
     return [(int(part), "") if part.isdecimal() else (0, part) for part in re.split(r"(\d+)", text)]
-
-
-def serves(variant: Variant, wish: Wish) -> bool:
-    """Whether this variant has the backend, runs on the arch, and takes the torch that are wished for."""
-    return (
-        wish.backend in {None, variant.backend.kind}
-        and (wish.arch is None or _runs(variant.backend, wish.arch))
-        and (wish.torch is None or _takes(variant.framework, wish.torch))
-    )
-
-
-def _runs(backend: BackendFacts, arch: str) -> bool:
-    if arch in {*backend.archs.sass, *backend.archs.ptx}:
-        return True
-    spec = registered().get(backend.kind)
-    try:
-        return bool(spec and spec.runs and spec.runs(backend.archs, arch))
-    except ValueError:  # an arch of another backend
-        return False
-
-
-def _takes(framework: FrameworkFacts, torch: Version2) -> bool:
-    if framework.version is None:
-        return True
-    if framework.kind == "torch-stable-abi":
-        return framework.version <= torch
-    return framework.kind == "torch" and framework.version == torch

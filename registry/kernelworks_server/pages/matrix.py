@@ -11,7 +11,17 @@ from kernelworks.backends import registered
 from kernelworks.model.variant import BackendFacts, FrameworkFacts, Platform, PythonAbi, Variant
 from kernelworks.model.variant_name import Version2, format_version
 
-__all__ = ["Column", "Matrix", "Row", "backend_label", "framework_label", "matrix", "python_label"]
+__all__ = [
+    "Column",
+    "Matrix",
+    "Row",
+    "backend_label",
+    "backend_order",
+    "framework_label",
+    "framework_order",
+    "matrix",
+    "python_label",
+]
 
 _MOST = 200  # variants of one table: rows times columns is what a browser must lay out
 _FRAMEWORKS = ("torch", "torch-stable-abi", "tvm-ffi", "none")
@@ -61,7 +71,7 @@ def matrix(variants: Sequence[Variant]) -> Matrix:
     for variant in variants[:_MOST]:
         cells[_row_key(variant), _column_key(variant)].append(variant)
     across = sorted({column for _, column in cells}, key=_column_order)
-    down = sorted({row for row, _ in cells}, key=_row_order)
+    down = sorted({row for row, _ in cells}, key=lambda key: framework_order(FrameworkFacts(*key)))
     columns = tuple(
         Column(backend_label(BackendFacts(kind, version)), _platform_label(Platform(cpu, os, None)))
         for kind, version, cpu, os in across
@@ -120,15 +130,20 @@ def _column_key(variant: Variant) -> _ColumnKey:
     return variant.backend.kind, variant.backend.version, variant.platform.cpu, variant.platform.os
 
 
-def _row_order(key: _RowKey) -> tuple[int, int, int, bool]:
-    kind, version, cxx11 = key
-    return (_FRAMEWORKS.index(kind), *_newest_first(version), cxx11 is False)
+def framework_order(framework: FrameworkFacts) -> tuple[int, int, int, bool]:
+    """Sorts as the rows do: exact torch before stable ABI, the newest first."""
+    return (_FRAMEWORKS.index(framework.kind), *_newest_first(framework.version), framework.cxx11 is False)
+
+
+def backend_order(backend: BackendFacts) -> tuple[int, str, int, int]:
+    """Sorts as the columns do: the backend that loaders prefer first, of each the newest toolkit."""
+    spec = registered().get(backend.kind)
+    return (-spec.rank if spec else 1, backend.kind, *_newest_first(backend.version))
 
 
 def _column_order(key: _ColumnKey) -> tuple[int, str, int, int, str, str]:
     kind, version, cpu, os = key
-    spec = registered().get(kind)
-    return (-spec.rank if spec else 1, kind, *_newest_first(version), os or "", cpu or "")
+    return (*backend_order(BackendFacts(kind, version)), os or "", cpu or "")
 
 
 def _newest_first(version: Version2 | None) -> tuple[int, int]:

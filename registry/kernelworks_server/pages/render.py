@@ -63,7 +63,7 @@ def _asset(name: str, data: bytes) -> _Asset:
 
 
 def page(request: Request, assets: Assets, template: str, facts: Mapping[str, Any], status: int = 200) -> Response:
-    """The template with the facts, as an answer to `request`."""
+    """The template with the facts, as an answer to `request`; `visitor` is who is signed in, or None."""
     nonce = secrets.token_urlsafe(_NONCE_BYTES)
     policy = (
         f"default-src 'none'; style-src 'nonce-{nonce}'; script-src 'nonce-{nonce}'; img-src 'self';"
@@ -72,12 +72,18 @@ def page(request: Request, assets: Assets, template: str, facts: Mapping[str, An
     headers = {
         "Content-Security-Policy": policy,
         "X-Content-Type-Options": "nosniff",
-        "Referrer-Policy": "no-referrer",  # names of private repositories stand in addresses
+        "Referrer-Policy": "same-origin",  # names of private repositories stand in addresses
         "Cross-Origin-Opener-Policy": "same-origin",
-        "Cache-Control": "private, no-cache",
-        "Vary": "Authorization",
+        "Cache-Control": f"private, {'no-store' if facts['visitor'] else 'no-cache'}",
+        "Vary": "Authorization, Cookie",
     }
-    usual = {"asset": assets.address, "nonce": nonce, "program": __version__, "query": request.query_params}
+    usual = {
+        "asset": assets.address,
+        "nonce": nonce,
+        "program": __version__,
+        "query": request.query_params,
+        "path": f"{request.url.path}?{request.url.query}" if request.url.query else request.url.path,
+    }
     text = _TEMPLATES.get_template(template).render({**usual, **facts})
     return HTMLResponse(text, status, headers)
 
@@ -87,6 +93,12 @@ def _size(count: int) -> str:
     power = min(len(str(count)) - 1, _LAST_UNIT) // 3
     value = count / 1_000**power
     return f"{value:.1f} {_UNITS[power]}" if power and value < _FEW else f"{value:.0f} {_UNITS[power]}"
+
+
+def _growth(count: int) -> str:
+    """A difference of bytes as people read it: `+1.4 MB`."""
+    sign = "+" if count > 0 else "\N{MINUS SIGN}"
+    return f"{sign}{_size(abs(count))}" if count else "same size"
 
 
 def _day(moment: datetime) -> str:
@@ -120,6 +132,7 @@ def _environment() -> Environment:
     )
     environment.filters |= {
         "size": _size,
+        "growth": _growth,
         "day": _day,
         "moment": _moment,
         "visible": visible,

@@ -15,7 +15,11 @@ begins with `@`, and no flavour is called `files`.
 
 Each version (branch `v1`, `v2`, ...) offers, per platform and Python, the one wheel that the loader would take; that a
 wheel fits is decided by the loader's rules. A file is offered where the version's index names it, its bytes are those
-that the index proves, and it is a wheel of this project.
+that the index proves, and it is a wheel of this project. Those of a yanked commit are marked as yanked (PEP 592).
+
+The name of a package stands in its wheel, which nobody can change. When a kernel gets another name, its wheels from
+before are in no index any more: the project has the new name, and wheels once they are published under it. What a lock
+file has the address of is still found.
 
 Who shows no token sees public kernels. A token comes as `Bearer`, or as the password of `Basic`, which is how pip and
 uv send that of `http://user:token@host/simple/...`. What a token does not open is not there.

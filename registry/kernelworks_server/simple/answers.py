@@ -83,8 +83,7 @@ def _file_json(base: str, wheel: Wheel) -> dict[str, Any]:
         "size": wheel.entry.size,
         "core-metadata": {"sha256": wheel.metadata.sha256},
     }
-    needs = wheel.metadata.requires_python
-    return {**told, "requires-python": needs} if needs else told
+    return told | _said(wheel, "")
 
 
 def _html(title: str, anchors: Iterable[dict[str, str]]) -> Response:
@@ -100,8 +99,13 @@ def _anchor(base: str, wheel: Wheel) -> dict[str, str]:
         "data-core-metadata": digest,
         "data-dist-info-metadata": digest,  # the name before PEP 714
     }
-    needs = wheel.metadata.requires_python
-    return {**told, "data-requires-python": needs} if needs else told
+    return told | _said(wheel, "data-")
+
+
+def _said(wheel: Wheel, prefix: str) -> dict[str, str]:
+    """What there is to say of some wheels only; alike in both forms."""
+    said = {"requires-python": wheel.metadata.requires_python, "yanked": wheel.yanked}
+    return {f"{prefix}{name}": text for name, text in said.items() if text}
 
 
 def _link(*, text: str, **attributes: str) -> Markup:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+from sqlalchemy import select
 
 from kernelworks.compat import rank_of
 from kernelworks.model.index import Index
+from kernelworks_server.database.tables import offers, shelf
+from kernelworks_server.documents import Documents
 from kernelworks_server.errors import NotFound
-from kernelworks_server.pages.shelf import Shelf
+from kernelworks_server.listing import listed, repo_of
 from kernelworks_server.pages.versions import Release, releases
+from kernelworks_server.profiles import Profile
 from kernelworks_server.repositories import Entry, Repo
 from kernelworks_server.rights import Actor
 from kernelworks_server.services import Services
@@ -20,8 +24,6 @@ from kernelworks_server.simple.flavour import Flavour
 from kernelworks_server.simple.metadata import CoreMetadata, Metadata
 
 __all__ = ["Catalogue", "Wheel"]
-
-_PAGE = 1_000
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,7 @@ class Wheel:
         entry: The stored file.
         version: The version of the package, normalised.
         metadata: What its core metadata says.
+        yanked: Why its commit is yanked, or None where it is not.
     """
 
     repo: Repo
@@ -41,6 +44,7 @@ class Wheel:
     entry: Entry
     version: str
     metadata: CoreMetadata
+    yanked: str | None
 
     @property
     def file(self) -> str:
@@ -51,16 +55,32 @@ class Catalogue:
     """The projects of one registry."""
 
     def __init__(self, services: Services) -> None:
+        self._services = services
         self._repositories = services.repositories
-        self._shelf = Shelf(services)
+        self._documents = Documents(services)
         self._metadata = Metadata(services.blobs)
 
     def projects(self, actor: Actor, flavour: Flavour, owner: str | None) -> list[str]:
-        """The names of all projects with a wheel for this flavour, of all owners or of one."""
+        """The names of all projects with a wheel for this flavour, of all owners or of one.
+
+        As the shelf knows them: whether a wheel is a sound archive is seen when its project is asked for.
+        """
         named = defaultdict(list)
         for repo in self._kernels(actor, owner):
-            named[canonicalize_name(repo.name)].append(repo)
-        return sorted(name for name, repos in named.items() if len(repos) == 1 and self.wheels(repos[0], flavour))
+            named[canonicalize_name(repo.name)].append(repo.id)
+        offering = self._offering(flavour)
+        return sorted(name for name, found in named.items() if len(found) == 1 and (found[0], name) in offering)
+
+    def _offering(self, flavour: Flavour) -> set[tuple[int, str]]:
+        """Every (number of a repository, project) with a wheel for this flavour in some version."""
+        with self._services.database.read() as connection:
+            fitting = self._services.shelf.profiles.offered(connection, flavour.takes)
+            query = (
+                select(shelf.c.repo, offers.c.project)
+                .join(offers, offers.c.shelf == shelf.c.id)
+                .where(fitting, offers.c.project.is_not(None), shelf.c.version.is_not(None))
+            )
+            return {(row.repo, row.project) for row in connection.execute(query.distinct())}
 
     def project(self, actor: Actor, name: str, owner: str | None) -> Repo:
         """The kernel that is this project.
@@ -79,26 +99,24 @@ class Catalogue:
             )
         return found[0]
 
-    def _kernels(self, actor: Actor, owner: str | None, text: str = "") -> Iterator[Repo]:
-        after = None
-        while page := self._repositories.search(
-            actor, kind="kernel", text=text, author=owner, limit=_PAGE, after=after
-        ):
-            yield from page
-            after = page[-1].repo_id
+    def _kernels(self, actor: Actor, owner: str | None, text: str = "") -> list[Repo]:
+        with self._services.database.read() as connection:
+            return [repo_of(row) for row in connection.execute(listed(actor, "kernel", text=text, author=owner))]
 
     def wheels(self, repo: Repo, flavour: Flavour) -> list[Wheel]:
         """The wheels of this kernel for `flavour`, the newest version first; every file name once."""
         found: dict[str, Wheel] = {}
+        yanks = self._repositories.yanks(repo)
         for release in releases(self._repositories.refs(repo)):
-            for wheel in self._best(repo, release, flavour):
+            for wheel in self._best(repo, release, flavour, yanks.get(release.commit)):
                 found.setdefault(wheel.file, wheel)
         return list(found.values())
 
-    def _best(self, repo: Repo, release: Release, flavour: Flavour) -> Iterable[Wheel]:
+    def _best(self, repo: Repo, release: Release, flavour: Flavour, yanked: str | None) -> Iterable[Wheel]:
         """Of this version, for each platform and Python the wheel that the loader would take."""
-        index = self._shelf.index(repo, release.commit)
-        fitting = [variant for variant in index.variants if flavour.takes(variant)] if isinstance(index, Index) else []
+        index = self._documents.index(repo, release.commit)
+        variants = index.variants if isinstance(index, Index) else ()
+        fitting = [variant for variant in variants if flavour.takes(Profile.of(variant))]
         best: dict[object, Wheel] = {}
         for variant in sorted(fitting, key=rank_of):
             entry = next(iter(self._repositories.paths_info(repo, release.commit, [variant.wheel.path])), None)
@@ -111,7 +129,7 @@ class Catalogue:
             if name != canonicalize_name(repo.name) or tags in best:
                 continue
             if metadata := self._metadata.of(entry.sha256, entry.size):
-                best[tags] = Wheel(repo, release.commit, entry, str(version), metadata)
+                best[tags] = Wheel(repo, release.commit, entry, str(version), metadata, yanked)
         return best.values()
 
     def wheel_metadata(self, entry: Entry) -> bytes | None:

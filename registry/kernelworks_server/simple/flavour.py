@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from kernelworks.backends import registered
 from kernelworks.errors import UsageError
-from kernelworks.model.variant import Variant
 from kernelworks.model.variant_name import VariantName, Version2
 from kernelworks_server.errors import NotFound
-from kernelworks_server.pages.finding import Wish, serves
+from kernelworks_server.profiles import Profile
+from kernelworks_server.wishes import Wish, serves
 
 __all__ = ["FLAVOUR_HINT", "Flavour"]
 
@@ -49,9 +49,9 @@ class Flavour:
             raise NotFound(f"there is no index `{text}`: it lacks the version of {spec.label}", hint=FLAVOUR_HINT)
         return cls(name.framework_version, name.backend, name.backend_version)
 
-    def takes(self, variant: Variant) -> bool:
-        """Whether a process with this torch can load `variant`, if its platform, Python and devices agree."""
-        toolkit, needs = registered()[self.backend].toolkit, variant.backend.version
-        return serves(variant, Wish(backend=self.backend, torch=self.torch)) and (
+    def takes(self, profile: Profile) -> bool:
+        """Whether a process with this torch can load such a variant, if its platform, Python and devices agree."""
+        toolkit, needs = registered()[self.backend].toolkit, profile.backend.version
+        return serves(profile, Wish(backend=self.backend, torch=self.torch)) and (
             toolkit is None or needs is None or self.toolkit is None or toolkit.accepts(needs, self.toolkit)
         )

@@ -11,6 +11,7 @@ from starlette.routing import BaseRoute
 
 from kernelworks_server.errors import EntryNotFound, NotFound
 from kernelworks_server.hub.content import file_response
+from kernelworks_server.hub.counting import count_download
 from kernelworks_server.hub.endpoint import Call, Endpoint, HubRoute
 from kernelworks_server.rights import Actor
 from kernelworks_server.services import Services
@@ -30,7 +31,7 @@ def router(services: Services) -> list[BaseRoute]:
     catalogue = Catalogue(services)
     projects, project = partial(_projects, catalogue), partial(_project, catalogue)
     endpoints = (
-        Endpoint(_READ, f"{FILES}/{{owner}}/{{name}}/{{commit}}/{{path...}}", partial(_file, catalogue)),
+        Endpoint(_READ, f"{FILES}/{{org}}/{{name}}/{{commit}}/{{path...}}", partial(_file, catalogue)),
         Endpoint(_READ, "/simple[/]", _no_flavour),
         Endpoint(_READ, "/simple/{flavour}[/]", projects),
         Endpoint(_READ, "/simple/{flavour}/@{owner}[/]", projects),
@@ -79,14 +80,17 @@ def _project(catalogue: Catalogue, call: Call) -> Response:
 
 def _file(catalogue: Catalogue, call: Call) -> Response:
     """A wheel of a repository that the asker may read, or its metadata; other files have other addresses."""
-    repo_id, commit, asked = f"{call.fields['owner']}/{call.fields['name']}", call.fields["commit"], call.fields["path"]
+    repo_id, commit, asked = f"{call.fields['org']}/{call.fields['name']}", call.fields["commit"], call.fields["path"]
     repo = call.services.repositories.get(_asker(call), "kernel", repo_id)
     path = asked.removesuffix(_METADATA)
     entry = call.services.repositories.entry(repo, commit, path)
     if entry.kind != "file" or not path.endswith(_WHEEL):
         raise EntryNotFound(f"`{path}` is not a wheel", commit=commit, path=path)
     if path == asked:
-        return file_response(call.services.blobs, entry, commit, head=call.method == "HEAD", request=call.headers)
+        head = call.method == "HEAD"
+        response = file_response(call.services.blobs, entry, commit, head=head, request=call.headers)
+        count_download(call, repo, commit, path, response)
+        return response
     metadata = catalogue.wheel_metadata(entry)
     if metadata is None:
         raise EntryNotFound(f"`{path}` is not a sound wheel", commit=commit, path=path)

@@ -95,17 +95,17 @@ class Site:
         )
         return made
 
-    def get(self, path: str, *, token: str | None = None) -> Answer:
-        return self._ask("GET", path, token, None)
-
-    def post(self, path: str, **fields: str) -> Answer:
-        return self._ask("POST", path, None, urlencode(fields).encode())
-
-    def _ask(self, method: str, path: str, token: str | None, body: bytes | None) -> Answer:
+    def get(self, path: str, *, token: str | None = None, cookie: str | None = None) -> Answer:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
+        return self._ask("GET", path, headers | ({"Cookie": cookie} if cookie else {}), None)
+
+    def post(self, path: str, headers: Mapping[str, str] | None = None, **fields: str) -> Answer:
+        return self._ask("POST", path, headers or {}, urlencode(fields).encode())
+
+    def _ask(self, method: str, path: str, headers: Mapping[str, str], body: bytes | None) -> Answer:
         connection = http.client.HTTPConnection(urlsplit(self.server.url).netloc, timeout=30)
         try:
-            connection.request(method, path, body, headers)
+            connection.request(method, path, body, dict(headers))
             response = connection.getresponse()
             return Answer(response.status, response.headers, response.read().decode())
         finally:

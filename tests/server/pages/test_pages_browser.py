@@ -1,6 +1,6 @@
 """The pages in Debian's Chromium: what a person does with mouse and keyboard, and how it looks.
 
-Screenshots go to the folder that KERNELWORKS_SCREENSHOTS names, or to a temporary one.
+Screenshots go to the folder that KERNELWORKS_SCREENSHOTS names, or to `.screenshots` in the checkout.
 """
 
 from __future__ import annotations
@@ -18,7 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kernelworks.model.variant import BackendFacts, FrameworkFacts, Platform, Variant
+from kernelworks.model.variant import BackendFacts, FrameworkFacts, KernelDependency, Platform, Variant
+from kernelworks_server.database.engine import now
+from kernelworks_server.database.tables import downloads
+from kernelworks_server.repositories import Repo
+from kernelworks_server.rights import MACHINE
 
 if TYPE_CHECKING:
     from conftest import Site  # type: ignore[import-not-found]
@@ -32,6 +36,7 @@ pytestmark = [
 
 _ELEMENT = "element-6066-11e4-a52e-4f735466cecf"  # the name that W3C WebDriver gives to a reference
 DESKTOP, PHONE = (1280, 900), (390, 844)
+TAB, ENTER = "\ue004", "\ue007"
 REPORT = {
     "kernelworks": "0.1.0",
     "host": {
@@ -108,6 +113,16 @@ class Browser:
         actions = [{"type": "keyDown", "value": key}, {"type": "keyUp", "value": key}]
         self.do("/actions", actions=[{"type": "key", "id": "keyboard", "actions": actions}])
 
+    def walk(self, wanted: str) -> None:
+        """Press Tab until the element `wanted` has the focus; every stop on the way must be seen to have it."""
+        for _ in range(99):
+            self.press(TAB)
+            hidden = "const at = document.activeElement; return at !== document.body && !at.matches(':focus-visible')"
+            assert not self.run(hidden), self.run("return document.activeElement.outerHTML.slice(0, 200)")
+            if self.run(f"return document.activeElement.matches({json.dumps(wanted)})"):
+                return
+        raise AssertionError(f"Tab does not lead to {wanted}")
+
     def text(self, selector: str) -> str:
         return str(self.run(f"return document.querySelector({json.dumps(selector)}).innerText"))
 
@@ -152,8 +167,8 @@ def driver() -> Iterator[str]:
 
 
 @pytest.fixture
-def browser(driver: str, tmp_path: Path) -> Iterator[Browser]:
-    shots = Path(os.environ.get("KERNELWORKS_SCREENSHOTS") or tmp_path / "screenshots")
+def browser(driver: str) -> Iterator[Browser]:
+    shots = Path(os.environ.get("KERNELWORKS_SCREENSHOTS") or Path(__file__).parents[3] / ".screenshots")
     shots.mkdir(parents=True, exist_ok=True)
     opened = Browser(driver, shots)
     yield opened
@@ -191,7 +206,35 @@ def shop(site: Site, variant: Callable[..., Variant], index: Callable[..., bytes
     site.commit(site.repo("attention/flash-decode"), "v3", {"kernel.json": index(3, cuda, cuda_arm, rocm)})
     site.commit(site.repo("attention/foreign"), "main", {"build/torch-cpu/__init__.py": b"", "README.md": CARD})
     site.server.services.people.set_trusted("demo", trusted=True)
+    needs = (KernelDependency("demo/silu-and-mul", 2), KernelDependency("elsewhere/rope", 1))
+    mlp = stable("x86_64", "cuda", (13, 0), 88_120, "9.0", kernel_depends=needs, python_depends=("einops",))
+    site.commit(site.repo("demo/fused-mlp"), "v1", {"kernel.json": index(1, mlp)})
+    site.commit(site.repo("demo/unreleased", private=True), "v1", {"kernel.json": index(1, cuda), "README.md": CARD})
+    _remarks(site)
+    _downloads(site, repo)
     return str(site.server.url)
+
+
+def _remarks(site: Site) -> None:
+    repositories = site.server.services.repositories
+    norm = repositories.get(MACHINE, "kernel", "demo/rms-norm")
+    repositories.deprecate(MACHINE, norm, "it was slower than compiled code", "attention/flash-decode")
+    decode = repositories.get(MACHINE, "kernel", "attention/flash-decode")
+    repositories.yank(MACHINE, decode, "v3", "wrong results for heads of 80")
+
+
+def _downloads(site: Site, repo: Repo) -> None:
+    """Thirteen weeks with weekends, a slow start, and more on new versions."""
+    today = now() // 86_400_000_000
+    weekend = {2, 3}  # the epoch began on a Thursday
+    counts = [(age * 7919 % 13 + 4) * (91 - age) // (18 if (today - age) % 7 in weekend else 6) for age in range(91)]
+    rows = [
+        {"repo": repo.id, "day": today - age, "variant": variant, "count": count // share + 1}
+        for age, count in enumerate(counts)
+        for variant, share in (("torch-stable-abi211-cu130-x86_64-linux", 1), ("torch213-cxx11-cu130-x86_64-linux", 4))
+    ]
+    with site.server.services.database.write() as connection:
+        connection.execute(downloads.insert(), rows)
 
 
 def test_a_person_searches_opens_a_kernel_copies_the_line_and_asks_for_a_machine(browser: Browser, shop: str) -> None:
@@ -225,6 +268,67 @@ def test_without_a_clipboard_the_line_is_copied_by_selection(browser: Browser, s
     assert str(browser.run("return getSelection().toString()")).startswith('get_kernel("demo/silu-and-mul", revision="')
 
 
+def test_a_person_signs_in_sees_what_is_private_and_signs_out(browser: Browser, site: Site, shop: str) -> None:
+    name = "annabella-of-the-very-long-name"
+    token = site.server.user(name, scope="read")
+    site.server.services.people.add_member("demo", name, "read")
+    browser.become(DESKTOP, "light")
+    browser.open(f"{shop}/demo/unreleased?revision=v1")
+    browser.click("main a[href^='/login']")
+    browser.write("input[name=token]", "kw_wrong\ue007")
+    assert "unknown, revoked or expired" in browser.text("main")
+    browser.shoot("sign-in-failed")
+    browser.write("input[name=token]", f"{token}\ue007")
+    assert browser.run("return location.pathname + location.search") == "/demo/unreleased?revision=v1"
+    assert browser.run("return document.cookie") == ""
+    browser.shoot("signed-in")
+    browser.become(PHONE, "light")
+    browser.shoot("signed-in-phone")
+    assert browser.run("return document.documentElement.scrollWidth") <= PHONE[0]
+    browser.become(DESKTOP, "light")
+    browser.open(shop)
+    assert "demo/unreleased" in browser.text(".kernels")
+    browser.click(".account button")
+    assert "demo/unreleased" not in browser.text(".kernels")
+    browser.do("/back")
+    assert "demo/unreleased" not in browser.text("main")
+
+
+def test_all_of_it_works_with_the_keyboard_alone(browser: Browser, shop: str) -> None:
+    browser.become(DESKTOP, "dark")
+    browser.open(shop)
+    browser.walk("select[name=backend]")
+    browser.press("r")
+    browser.walk(".filters button")
+    browser.shoot("keyboard")
+    browser.press(ENTER)
+    assert browser.run("return new URLSearchParams(location.search).get('backend')") == "rocm"
+    browser.walk(".kernels .name[href='/demo/silu-and-mul']")
+    browser.press(ENTER)
+    assert browser.run("return location.pathname") == "/demo/silu-and-mul"
+    browser.walk(".scroll")
+    browser.walk(".downloads summary")
+    browser.press(ENTER)
+    assert browser.run("return document.querySelector('.downloads .numbers').checkVisibility()")
+    browser.walk(".tabs a[href*='fit']")
+    browser.press(ENTER)
+    browser.walk("textarea")
+
+
+def test_the_plot_has_a_bar_for_each_day_in_both_schemes(browser: Browser, shop: str) -> None:
+    for scheme in ("light", "dark"):
+        browser.become(DESKTOP, scheme)
+        browser.open(f"{shop}/demo/silu-and-mul")
+        assert browser.run("return document.querySelectorAll('.downloads rect').length") == 91
+        colours = browser.run(
+            "return [getComputedStyle(document.querySelector('.downloads rect')).fill,"
+            " getComputedStyle(document.body).backgroundColor]"
+        )
+        assert colours[0] != colours[1]
+        assert browser.run("return document.querySelector('.downloads svg').getBoundingClientRect().width") > 200
+        assert browser.complaints() == []
+
+
 def test_a_slash_in_a_field_is_a_slash(browser: Browser, shop: str) -> None:
     browser.open(f"{shop}/demo/silu-and-mul/fit")
     browser.write("textarea", "a/b")
@@ -245,6 +349,10 @@ def test_no_page_is_wider_than_its_screen_or_too_faint_to_read(
         "owner": "/demo",
         "missing": "/demo/nought",
         "fit-form": "/demo/silu-and-mul/fit",
+        "mlp": "/demo/fused-mlp",
+        "deprecated": "/demo/rms-norm",
+        "yanked": "/attention/flash-decode",
+        "sign-in": "/login",
     }.items():
         browser.open(f"{shop}{path}")
         browser.shoot(f"{name}-{'phone' if size == PHONE else 'desktop'}-{scheme}")

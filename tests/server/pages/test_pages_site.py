@@ -13,7 +13,7 @@ import pytest
 
 from kernelworks.model.variant import BackendFacts, FrameworkFacts, Platform, Variant
 from kernelworks_server.errors import BadRequest
-from kernelworks_server.pages.routes import NOT_OWNERS
+from kernelworks_server.people import RESERVED
 
 if TYPE_CHECKING:
     from conftest import Site  # type: ignore[import-not-found]
@@ -226,7 +226,7 @@ def test_a_private_repository_looks_like_one_that_is_not_there(
             assert "demo/secret" not in site.get(listing, token=token).text
     shown = site.get(path, token=site.server.token)
     assert shown.status == 200
-    assert shown.headers["Vary"] == "Authorization"
+    assert shown.headers["Vary"] == "Authorization, Cookie"
     assert shown.headers["Cache-Control"].startswith("private")
 
 
@@ -310,7 +310,7 @@ def test_every_page_forbids_what_is_not_its_own(site: Site) -> None:
         assert nonce is not None
         assert policy.startswith("default-src 'none'")
         assert "unsafe" not in policy
-        assert answer.headers["Referrer-Policy"] == "no-referrer"
+        assert answer.headers["Referrer-Policy"] == "same-origin"
         scripts = re.findall(r"<script[^>]*>", answer.text)
         assert len(scripts) == 1
         assert f'nonce="{nonce[1]}"' in scripts[0]
@@ -345,7 +345,7 @@ def test_no_page_stands_before_the_hubs_protocol(site: Site, kernel: str) -> Non
     assert file.headers["X-Repo-Commit"] == kernel
 
 
-@pytest.mark.parametrize("name", NOT_OWNERS)
+@pytest.mark.parametrize("name", sorted(RESERVED))
 def test_nobody_can_have_a_name_that_pages_leave_to_others(site: Site, name: str) -> None:
     with pytest.raises(BadRequest):
         site.server.services.people.create_org(name)

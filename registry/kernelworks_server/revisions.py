@@ -1,0 +1,35 @@
+"""What a revision of a repository means, and what is said against it: what most reads begin with, as one question."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Connection, Row, bindparam, func, select
+
+from kernelworks_server.database.tables import commits, notices, refs, repos, yanks
+from kernelworks_server.listing import repo_of
+from kernelworks_server.records import Notice, Remarks, Revision
+
+__all__ = ["find_revision", "remarks_of"]
+
+_REVISION = bindparam("revision")
+_QUERY = (  # made once: to put a statement together takes longer than to execute it
+    select(repos, commits.c.id.label("commit"), yanks.c.reason, notices.c.message, notices.c.successor)
+    .select_from(repos)
+    .join(refs, (refs.c.repo == repos.c.id) & (refs.c.name == _REVISION), isouter=True)
+    .join(commits, (commits.c.repo == repos.c.id) & (commits.c.id == func.coalesce(refs.c.commit, _REVISION)))
+    .join(yanks, (yanks.c.repo == repos.c.id) & (yanks.c.commit == commits.c.id), isouter=True)
+    .join(notices, notices.c.repo == repos.c.id, isouter=True)
+    .where(repos.c.kind == bindparam("kind"), repos.c.repo_key == bindparam("key"))
+)
+
+
+def find_revision(connection: Connection, kind: str, repo_id: str, revision: str) -> Revision | None:
+    """What a branch, a tag, or a full commit id means, by its plain name and the present one of the repository."""
+    row = connection.execute(_QUERY, {"kind": kind, "key": repo_id.lower(), "revision": revision}).first()
+    return None if row is None else Revision(repo_of(row), row.commit, remarks_of(row))
+
+
+def remarks_of(row: Row[Any]) -> Remarks:
+    """What a row with the reason of a yank, and the message and successor of a notice, says."""
+    return Remarks(row.reason, None if row.message is None else Notice(row.message, row.successor))
