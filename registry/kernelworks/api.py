@@ -11,9 +11,12 @@ from types import ModuleType
 from typing import Any
 
 from kernelworks import host as this_host
-from kernelworks.arguments import agent_text, check_arguments, check_backend, check_consent
+from kernelworks import settings
+from kernelworks.arguments import agent_text, check_arguments, check_backend, check_consent, check_registry
 from kernelworks.compat import Verdict
+from kernelworks.dependencies import Step, check_circle, load_all, taking
 from kernelworks.host import HostEnv
+from kernelworks.load import module_name
 from kernelworks.lookup import look_up
 from kernelworks.model.variant import KernelDependency
 from kernelworks.offers import Request, local_offer
@@ -100,17 +103,18 @@ def get_kernel(
         LoadError: The kernel's own code failed.
     """
     check_arguments(repo_id, version, revision, backend, trust_remote_code)
-    request = Request(repo_id, version, revision, trust_remote_code, agent_text(user_agent))
-    return load_from(request, source_of(repo_id, registry), backend)
+    check_registry(registry)
+    key = (repo_id, version, revision, backend, registry, settings.sources())
+    if key not in _modules:
+        request = Request(repo_id, version, revision, trust_remote_code, agent_text(user_agent))
+        _modules[key] = load_from(request, source_of(repo_id, registry), backend)
+    return _modules[key]
 
 
 def load_from(request: Request, source: Source, backend: str | None) -> ModuleType:
-    """As `get_kernel`, of arguments that are checked."""
-    key = (request.repo_id, request.version, request.revision, backend, source)
-    if key not in _modules:
-        selection = select(request.repo_id, offers_from(request, source), this_host.detect(), backend)
-        _modules[key] = selection.load(partial(_dependency, request, source, backend))
-    return _modules[key]
+    """As `get_kernel`, of arguments that are checked, each time anew."""
+    selection = select(request.repo_id, offers_from(request, source), this_host.detect(), backend)
+    return selection.load(partial(_dependency, request, source, backend))
 
 
 def install_kernel(
@@ -126,14 +130,15 @@ def install_kernel(
 ) -> Path:
     """The folder with the verified files of the variant that `get_kernel` would load; nothing is imported.
 
-    The arguments are those of `get_kernel`; with `local_files_only`, no server is asked.
+    The kernels that it depends on are fetched too. The arguments are those of `get_kernel`; with `local_files_only`, no
+    server is asked.
 
     Raises:
         As `get_kernel`.
     """
     check_arguments(repo_id, version, revision, backend, trust_remote_code)
     request = Request(repo_id, version, revision, trust_remote_code, agent_text(user_agent), local_files_only)
-    return select(repo_id, offers_from(request, source_of(repo_id, registry)), this_host.detect(), backend).folder()
+    return _install(request, source_of(repo_id, registry), backend)
 
 
 def has_kernel(
@@ -142,13 +147,17 @@ def has_kernel(
     version: int | None = None,
     revision: str | None = None,
     backend: str | None = None,
+    trust_remote_code: bool = False,
     registry: str | os.PathLike[str] | None = None,
 ) -> bool:
     """Whether `get_kernel` with these arguments finds a variant that fits; nothing is imported.
 
+    That takes no consent: `trust_remote_code` is there so that it can be asked with the arguments of the load.
+
     Raises:
         UsageError, TransportError, RepositoryError: As `get_kernel`; a missing repository is an error.
     """
+    check_consent(trust_remote_code)
     return explain(repo_id, version=version, revision=revision, backend=backend, registry=registry).chosen is not None
 
 
@@ -225,7 +234,22 @@ def get_local_kernel(
 
 
 def _dependency(request: Request, source: Source, backend: str | None, need: KernelDependency) -> ModuleType:
-    """A kernel that another one needs: from the registry or lock, and by the consent, of the one that needs it."""
-    check_arguments(need.repo_id, need.version, need.revision, backend)
+    return load_from(*_needed(request, source, need), backend)
+
+
+def _install(request: Request, source: Source, backend: str | None) -> Path:
+    """The folder of the kernel, when all that it needs is here too."""
+    selection = select(request.repo_id, offers_from(request, source), this_host.detect(), backend)
+    folder, step = selection.folder(), Step(module_name(selection.variant), request.repo_id)
+    check_circle(step.module, step.subject)
+    with taking(step):
+        needs = selection.variant.kernel_depends
+        load_all(step.subject, needs, lambda need: _install(*_needed(request, source, need), backend))
+    return folder
+
+
+def _needed(request: Request, source: Source, need: KernelDependency) -> tuple[Request, Source]:
+    """How a kernel is asked for that another needs: from the registry or lock, and by the consent, of that one."""
+    check_arguments(need.repo_id, need.version, need.revision, None)
     asked = replace(request, repo_id=need.repo_id, version=need.version, revision=need.revision)
-    return load_from(asked, source.of(need.repo_id), backend)
+    return asked, source.of(need.repo_id)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Mapping
 
 from kernelworks.backends import registered
@@ -10,7 +11,7 @@ from kernelworks.errors import UsageError
 from kernelworks.model.decode import printable
 from kernelworks.transport.repo_id import check_commit_or_ref, check_repo_id
 
-__all__ = ["agent_text", "check_arguments", "check_backend", "check_consent", "quoted"]
+__all__ = ["agent_text", "check_arguments", "check_backend", "check_consent", "check_registry", "quoted"]
 
 _LONGEST_AGENT = 500
 
@@ -62,6 +63,16 @@ def check_backend(backend: str | None) -> None:
         hint=f"did you mean `{near[0]}`?" if near else None,
         backend=str(backend),
     )
+
+
+def check_registry(registry: str | os.PathLike[str] | None) -> None:
+    """Return if `registry` is None, a text or a path.
+
+    Raises:
+        UsageError: It is something else.
+    """
+    if registry is not None and not isinstance(registry, str | os.PathLike):
+        raise UsageError(f"registry must be a path or a URL, not {quoted(registry)}")
 
 
 def quoted(value: object) -> str:

@@ -10,11 +10,14 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from types import ModuleType
+from typing import TypeVar
 
 from kernelworks.errors import KernelworksError, LoadError
 from kernelworks.model.variant import KernelDependency
 
 __all__ = ["Step", "check_circle", "get_kernel_dep", "load_all", "taking"]
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -78,10 +81,8 @@ def check_circle(module: str, subject: str) -> None:
         raise LoadError(f"a kernel loads itself while it is being imported: {way}", circle=circle)
 
 
-def load_all(
-    subject: str, needs: Iterable[KernelDependency], load: Callable[[KernelDependency], ModuleType]
-) -> dict[str, ModuleType]:
-    """Repository id -> module of all that `subject` needs.
+def load_all(subject: str, needs: Iterable[KernelDependency], load: Callable[[KernelDependency], T]) -> dict[str, T]:
+    """Repository id -> what `load` gives, of all that `subject` needs.
 
     Raises:
         KernelworksError: What `load` raises, and who needs it.
@@ -89,7 +90,7 @@ def load_all(
     return {need.repo_id: _loaded(subject, need, load) for need in needs}
 
 
-def _loaded(subject: str, need: KernelDependency, load: Callable[[KernelDependency], ModuleType]) -> ModuleType:
+def _loaded(subject: str, need: KernelDependency, load: Callable[[KernelDependency], T]) -> T:
     try:
         return load(need)
     except KernelworksError as error:

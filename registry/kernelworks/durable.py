@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 from pathlib import Path
 
 __all__ = ["replace_file", "sync", "sync_tree"]
@@ -35,7 +34,7 @@ def replace_file(path: Path, data: bytes, *, mode: int = 0o666) -> None:
     The folder must exist; what is written meanwhile lies beside `path` under a name with a leading dot. Of `mode`,
     the permissions, the umask takes its share.
     """
-    incoming = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    incoming = path.with_name(f".{path.name}.{os.urandom(8).hex()}")
     try:
         incoming.touch(mode, exist_ok=False)
         with incoming.open("wb") as file:

@@ -7,7 +7,6 @@ import importlib.util
 import os
 import platform
 import sys
-import sysconfig
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -150,7 +149,7 @@ def describe(torch: Any) -> HostEnv:
     return HostEnv(
         python=sys.version_info[:2],
         implementation=sys.implementation.name,
-        free_threaded=bool(sysconfig.get_config_var("Py_GIL_DISABLED")),
+        free_threaded="free-threading build" in sys.version,
         torch=torch and str(torch.__version__),
         cxx11=torch and bool(torch.compiled_with_cxx11_abi()),
         backends=tuple(backend for backend in found if backend),

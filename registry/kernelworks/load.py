@@ -25,8 +25,8 @@ from types import ModuleType
 from kernelworks.dependencies import Step, check_circle, load_all, taking
 from kernelworks.errors import LoadError, VerifyError
 from kernelworks.loaders import Contents, ExtensionLoader, SourceLoader
+from kernelworks.model.beside import BESIDE
 from kernelworks.model.digest import tree_digest
-from kernelworks.model.foreign import BESIDE
 from kernelworks.model.variant import ID_PATTERN, KernelDependency, Variant
 
 __all__ = ["LoadedKernel", "Origin", "Plan", "RepoInfo", "get_loaded_kernels", "install", "load_variant", "module_name"]

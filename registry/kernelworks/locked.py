@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from kernelworks import settings
 from kernelworks.api import load_from
@@ -16,6 +17,9 @@ from kernelworks.shipping import calling_package, shipped_lock
 from kernelworks.sources import source_of
 
 __all__ = ["get_locked_kernel", "load_kernel"]
+
+_modules: dict[tuple[Any, ...], ModuleType] = {}
+"""What was given, by all that it depends on, as `get_kernel` keeps it."""
 
 
 def get_locked_kernel(
@@ -42,8 +46,7 @@ def get_locked_kernel(
         KernelworksError: As `kernelworks.get_kernel`.
     """
     check_arguments(repo_id, None, None, backend, trust_remote_code)
-    request = Request(repo_id, consent=trust_remote_code, agent=agent_text(user_agent))
-    return load_from(request, source_of(repo_id, lock=_lock(lockfile)), backend)
+    return _load(Request(repo_id, consent=trust_remote_code, agent=agent_text(user_agent)), lockfile, backend)
 
 
 def load_kernel(
@@ -58,12 +61,20 @@ def load_kernel(
         KernelworksError: As `get_locked_kernel`.
     """
     check_arguments(repo_id, None, None, backend)
-    request = Request(repo_id, consent=True, offline=True)
-    return load_from(request, source_of(repo_id, lock=_lock(lockfile)), backend)
+    return _load(Request(repo_id, consent=True, offline=True), lockfile, backend)
 
 
-def _lock(lockfile: str | os.PathLike[str] | None) -> Lock | None:
-    """The lock to use, or None for the one of the environment."""
-    if lockfile is not None:
-        return process_lock(Path(lockfile).absolute())
-    return None if settings.lock() else shipped_lock(calling_package())
+def _load(request: Request, lockfile: str | os.PathLike[str] | None, backend: str | None) -> ModuleType:
+    place = calling_package() if lockfile is None else Path(lockfile)
+    key = (request.repo_id, place, backend, settings.sources())
+    if key not in _modules:
+        lock = _lock(place)
+        _modules[key] = load_from(request, source_of(request.repo_id, lock=lock), backend)
+    return _modules[key]
+
+
+def _lock(place: Path | str) -> Lock | None:
+    """The lock at a path, or the one for a package; None for that of the environment."""
+    if isinstance(place, Path):
+        return process_lock(place.absolute())
+    return None if settings.lock() else shipped_lock(place)

@@ -7,7 +7,7 @@ The hashes in its older form are made of how a repository stored its files: they
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -96,9 +96,13 @@ class Lock:
 
     def to_bytes(self) -> bytes:
         """The document: sorted, two blanks of indent, a newline at the end; equal pins give equal bytes."""
-        pins = sorted((pin.to_json() for pin in self.pins), key=lambda pin: (pin["repo-id"], json.dumps(pin)))
-        document = {"schema": _SCHEMA, "kernels": pins}
+        document = {"schema": _SCHEMA, "kernels": [pin.to_json() for pin in sorted(self.pins, key=_order)]}
         return json.dumps(document, sort_keys=True, indent=2, ensure_ascii=False).encode() + b"\n"
+
+
+def _order(pin: Pin) -> tuple[str, int, str]:
+    need = pin.need
+    return need.repo_id, -1 if need.version is None else need.version, need.revision or ""
 
 
 def spelled(need: KernelDependency) -> str:
@@ -178,7 +182,7 @@ def pinned_need(node: Node, repo_id: Node) -> KernelDependency:
     return need
 
 
-def _checked(node: Node, check: Any, what: str) -> str:
+def _checked(node: Node, check: Callable[[str], str], what: str) -> str:
     try:
         check(node.text())
     except UsageError as error:

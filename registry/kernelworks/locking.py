@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -31,7 +32,9 @@ class Change:
         return {**self.need.to_json(), "before": self.before, "after": self.after}
 
 
-def lock_kernels(wanted: Iterable[Wanted], registries: Sequence[str], kept: Lock | None = None) -> tuple[Pin, ...]:
+def lock_kernels(
+    wanted: Iterable[Wanted], registries: Sequence[str | os.PathLike[str]], kept: Lock | None = None
+) -> tuple[Pin, ...]:
     """The pins for `wanted` and all that they need.
 
     Args:
@@ -80,7 +83,9 @@ def _two_places(need: KernelDependency, *registries: str | None) -> LockError:
     return LockError(f"{spelled(need)} is needed from {places}", hint="name one registry for all that need it")
 
 
-def _pinned(wanted: Wanted, registries: Sequence[str], kept: Pin | None) -> tuple[Pin, tuple[KernelDependency, ...]]:
+def _pinned(
+    wanted: Wanted, registries: Sequence[str | os.PathLike[str]], kept: Pin | None
+) -> tuple[Pin, tuple[KernelDependency, ...]]:
     """The pin, and what its variants need."""
     need = wanted.need
     if kept is not None and kept.registry == wanted.registry:

@@ -7,11 +7,14 @@ import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
 from kernelworks import libraries, symbols
 from kernelworks.host import HostEnv
-from kernelworks.model.python_packages import PythonPackage, python_package
 from kernelworks.model.variant import Variant
+
+if TYPE_CHECKING:  # few kernels need any
+    from kernelworks.model.python_packages import PythonPackage
 
 __all__ = ["Absent", "look_into", "look_up"]
 
@@ -37,7 +40,7 @@ def look_up(variant: Variant, host: HostEnv) -> Absent:
     return Absent(
         symbols.missing(variant, host),
         libraries.unresolved(name for name in variant.libraries if name not in own),
-        tuple(package for package in map(python_package, variant.python_depends) if not _is_importable(package)),
+        _missing_packages(variant) if variant.python_depends else (),
     )
 
 
@@ -48,6 +51,12 @@ def look_into(files: Iterable[Path], host: HostEnv) -> Absent:
         ElfError: One of them is not a whole shared object.
     """
     return Absent(symbols.missing_of_files(files, host))
+
+
+def _missing_packages(variant: Variant) -> tuple[PythonPackage, ...]:
+    from kernelworks.model.python_packages import python_package  # noqa: PLC0415  # few kernels need any
+
+    return tuple(package for package in map(python_package, variant.python_depends) if not _is_importable(package))
 
 
 def _is_importable(package: PythonPackage) -> bool:

@@ -10,8 +10,8 @@ another form will get another folder.
 from __future__ import annotations
 
 import json
+import os
 import re
-import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -58,7 +58,7 @@ class Memory:
         """Keep a record, where this cache can be written. It need not survive a power cut: it can be asked again."""
         path = self._folders[0].joinpath(*name)
         data = canonical_json({"time": time(), "facts": facts}) + body
-        incoming = path.with_name(f".{secrets.token_hex(8)}")
+        incoming = path.with_name(f".{os.urandom(8).hex()}")
         with suppress(OSError):
             path.parent.mkdir(parents=True, exist_ok=True)
             try:

@@ -20,9 +20,9 @@ from kernelworks.elf import ElfError
 from kernelworks.errors import KernelworksError, UnknownRepositoryError
 from kernelworks.host import HostEnv
 from kernelworks.load import Origin
-from kernelworks.local import BESIDE, read_local
 from kernelworks.lookup import Absent, look_into, look_up
 from kernelworks.markers import Markers
+from kernelworks.model.beside import BESIDE
 from kernelworks.model.variant import Variant
 from kernelworks.policy import Rules, read_policy
 from kernelworks.store import Store
@@ -31,6 +31,7 @@ from kernelworks.transport.directory_layout import BUILD
 from kernelworks.transport.repo_id import is_pinned, version_ref
 from kernelworks.transport.revision import Revision
 from kernelworks.trust import check_allowed, check_trust
+from kernelworks.verify import REBUILD
 
 if TYPE_CHECKING:  # imported where a revision is one
     from kernelworks.transport.foreign import ForeignRevision
@@ -121,16 +122,19 @@ def local_offer(subject: str, folder: Path) -> Offer:
     Raises:
         RepositoryError: There are none, or their description is malformed.
     """
+    from kernelworks.local import read_local  # noqa: PLC0415  # what is published is described otherwise
+
     local = read_local(folder)
 
     def prepare(variant: Variant) -> Path:
         found = local.root / variant.name
         markers = Markers(settings.cache_layers())
-        markers.check(found, variant.files, hint="build or download the folder again", beside=BESIDE)
+        markers.check(found, variant.files, hint=REBUILD, beside=BESIDE)
         return found
 
     look = partial(_look_inside, prepare) if local.commit is None else look_up
-    return Offer(Origin(subject, local.version, local.commit), local.variants, prepare, look=look)
+    origin = Origin(subject, local.version, local.commit)
+    return Offer(origin, local.variants, prepare, local.complete, look)
 
 
 def override_offer(repo_id: str, folder: Path) -> Offer:

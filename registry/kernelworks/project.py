@@ -19,6 +19,7 @@ from kernelworks.errors import LockError, RepositoryError
 from kernelworks.lockfile import pinned_need
 from kernelworks.model.decode import Node
 from kernelworks.model.variant import KernelDependency
+from kernelworks.transport.url import is_url
 
 __all__ = ["PROJECT_NAME", "Wanted", "asks_for_kernels", "read_project"]
 
@@ -92,6 +93,8 @@ def _wanted(repo_id: str, entry: Node) -> Wanted:
     if not isinstance(entry.value, dict):
         entry = Node({"version": entry.value}, entry.origin, entry.path)
     registry = entry.only("version", "revision", "registry").opt("registry")
+    if registry and not is_url(registry.text()) and not Path(registry.text()).is_absolute():
+        raise registry.fault(f"is `{registry.value}`, neither a URL nor the full path of a folder")
     need = pinned_need(entry, Node(repo_id, entry.origin, entry.path))
     return Wanted(need, registry.text() if registry else None)
 

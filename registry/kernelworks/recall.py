@@ -3,7 +3,7 @@
 A function, class or module of a kernel pickles as that name, which holds the digest of the kernel's files. Every load
 leaves a record in the cache, `loaded/<name>.json`: origin, variant, folder, the names of its dependencies. Loading by
 name asks no registry and needs no consent of its own: it was given when this user loaded the kernel, whose files
-are those of the digest or are refused.
+are those of the digest or are refused. What the policy has forbidden since then is not loaded.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from typing import Any
 from kernelworks import settings
 from kernelworks.errors import LoadError, RepositoryError
 from kernelworks.load import LoadedKernel, Origin, Plan, module_name
+from kernelworks.model.beside import BESIDE
 from kernelworks.model.decode import Node, parse_json
 from kernelworks.model.digest import canonical_json
-from kernelworks.model.foreign import BESIDE
 from kernelworks.model.variant import TorchSymbols, Variant
 from kernelworks.private import read_private, write_private
 
@@ -50,10 +50,12 @@ def recalled(name: str) -> Plan:
     Raises:
         LoadError: No layer of the cache has a record of it that this user has left.
         ResolveError: It does not fit this process.
+        TrustError: The policy denies it by now.
     """
     for layer in settings.cache_layers():
         plan = _read(_path(layer, name))
         if plan is not None and module_name(plan.variant) == name:
+            _check_policy(plan.origin)
             _check_fit(plan)
             return plan
     raise LoadError(
@@ -132,6 +134,14 @@ def _call(origin: Origin, folder: Path) -> str:
 
 def _imported(modules: Mapping[str, str]) -> dict[str, ModuleType]:
     return {repo_id: importlib.import_module(module) for repo_id, module in modules.items()}
+
+
+def _check_policy(origin: Origin) -> None:
+    from kernelworks.policy import read_policy  # noqa: PLC0415  # what follows is needed by no other load
+    from kernelworks.trust import check_allowed  # noqa: PLC0415
+
+    if origin.registry is not None:  # whoever names a folder trusts it
+        check_allowed(read_policy(settings.policy(), origin.registry), origin.subject, is_pinned=True)
 
 
 def _check_fit(plan: Plan) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from kernelworks.errors import UsageError
 
 __all__ = [
+    "artifacts",
     "cache_layers",
     "cache_root",
     "debian_archives",
@@ -23,6 +24,7 @@ __all__ = [
     "policy",
     "registries",
     "registry",
+    "sources",
     "token",
 ]
 
@@ -57,6 +59,12 @@ def registries() -> tuple[str, ...]:
 def registry() -> str | None:
     """The first of `registries`, or None where the environment names none."""
     return next(iter(registries()), None)
+
+
+def sources() -> tuple[str | None, ...]:
+    """All that the environment says of where kernels come from, as it stands: what it means depends on nothing else."""
+    get = os.environ.get  # a variable that is not set costs microseconds: none is asked for in vain
+    return get("KERNELWORKS_LOCK"), get("LOCAL_KERNELS"), get("KERNELWORKS_REGISTRY") or get("HF_ENDPOINT")
 
 
 def hub() -> str:
@@ -108,6 +116,11 @@ def kernel_mapping_disabled() -> bool:
 def package_indexes() -> tuple[str, ...]:
     """`KERNELWORKS_PYPI_INDEX`: simple indexes, separated by spaces."""
     return tuple(os.environ.get("KERNELWORKS_PYPI_INDEX", "").split())
+
+
+def artifacts() -> tuple[str, ...]:
+    """`KERNELWORKS_ARTIFACTS`: mirrors of locked artifacts, folders or URLs, separated by spaces."""
+    return tuple(os.environ.get("KERNELWORKS_ARTIFACTS", "").split())
 
 
 def debian_archives() -> tuple[str, ...]:

@@ -74,16 +74,19 @@ class _LacksSomethingError(HostError, RuntimeError):
     pass
 
 
-_SPOKEN: tuple[type[KernelworksError], ...] = (
-    _NoFitError,
-    _ArgumentError,
-    _NotTrustedError,
-    _NotLockedError,
-    _CannotImportError,
-    _NoConnectionError,
-    _LacksSomethingError,
-)
-"""Errors that are also what `kernels` raises in the same place."""
+_SPOKEN: dict[type[Any], type[KernelworksError]] = {
+    kind.__bases__[0]: kind
+    for kind in (
+        _NoFitError,
+        _ArgumentError,
+        _NotTrustedError,
+        _NotLockedError,
+        _CannotImportError,
+        _NoConnectionError,
+        _LacksSomethingError,
+    )
+}
+"""Our error -> the same, that is also what `kernels` raises in its place."""
 
 _LAYERS = (
     "CUDAProperties",
@@ -235,10 +238,8 @@ def _as_kernels_does(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _spoken(error: KernelworksError) -> KernelworksError:
-    for kind in _SPOKEN:
-        if type(error) is kind.__base__:
-            return kind(error.message, hint=error.hint, **error.context)
-    return error
+    kind = _SPOKEN.get(type(error))
+    return kind(error.message, hint=error.hint, **error.context) if kind else error
 
 
 if __name__ == "__main__":

@@ -53,15 +53,22 @@ def shipped_lock(package: str) -> Lock:
 
 
 def write_metadata(command: Any, basename: str, filename: str) -> None:
-    """Put the lock file of the project in the current folder into its metadata: an `egg_info` writer of setuptools."""
+    """Put the lock file of the project in the current folder into its metadata: an `egg_info` writer of setuptools.
+
+    It runs in the builds of all projects, and fails none: what it cannot do is a warning.
+    """
     from kernelworks.project import asks_for_kernels  # noqa: PLC0415  # builds alone need it
 
-    folder = Path.cwd()
-    if asks_for_kernels(folder):
-        path = folder / LOCK_NAME
-        if not path.is_file():
-            command.warn(f"`{path}` does not exist: run `kernelworks lock`")
-        command.write_or_delete_file(basename, filename, path.read_text("utf-8") if path.is_file() else None)
+    path = Path.cwd() / LOCK_NAME
+    try:
+        if not asks_for_kernels(path.parent):
+            return
+    except LockError as error:
+        command.warn(str(error))
+        return
+    if not path.is_file():
+        command.warn(f"`{path}` does not exist: run `kernelworks lock`")
+    command.write_or_delete_file(basename, filename, path.read_text("utf-8") if path.is_file() else None)
 
 
 def _package(names: dict[str, Any]) -> str:

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernelworks import settings
-from kernelworks.arguments import quoted
-from kernelworks.errors import UsageError, VerifyError
+from kernelworks.arguments import check_registry
+from kernelworks.errors import VerifyError
 from kernelworks.model.variant import KernelDependency, Variant
 from kernelworks.offers import Offer, Request, override_offer, published_offers
 from kernelworks.transport.repo_id import is_pinned
@@ -19,7 +19,7 @@ from kernelworks.transport.repo_id import is_pinned
 if TYPE_CHECKING:  # most processes have no lock
     from kernelworks.lockfile import Lock, Pin
 
-__all__ = ["Source", "offers_from", "source_of"]
+__all__ = ["Source", "offers_from", "registries_of", "source_of"]
 
 
 @dataclass(frozen=True)
@@ -48,14 +48,22 @@ def source_of(repo_id: str, registry: str | os.PathLike[str] | None = None, lock
         UsageError: `registry` or the environment cannot be right.
         LockError: The lock file that the environment names cannot be read.
     """
-    if registry is not None and not isinstance(registry, str | os.PathLike):
-        raise UsageError(f"registry must be a path or a URL, not {quoted(registry)}")
-    registries = (registry,) if registry else settings.registries() or (settings.hub(),)
+    registries = registries_of(registry)
     if lock is None and (path := settings.lock()) is not None:
         from kernelworks.lockfile import process_lock  # noqa: PLC0415  # most processes have no lock
 
         lock = process_lock(path)
     return Source(registries, lock, settings.local_kernels().get(repo_id))
+
+
+def registries_of(registry: str | os.PathLike[str] | None) -> tuple[str | os.PathLike[str], ...]:
+    """`registry`, else those of the environment, the preferred first, else the Hub.
+
+    Raises:
+        UsageError: `registry` is neither a text nor a path.
+    """
+    check_registry(registry)
+    return (registry,) if registry else settings.registries() or (settings.hub(),)
 
 
 def offers_from(request: Request, source: Source) -> Iterator[Offer]:
@@ -74,8 +82,7 @@ def offers_from(request: Request, source: Source) -> Iterator[Offer]:
 
 def _locked_offers(request: Request, source: Source, lock: Lock) -> Iterator[Offer]:
     need = KernelDependency(request.repo_id, request.version, request.revision)
-    pin = lock.get(need)
-    if pin is None and need.revision is not None and is_pinned(need.revision):
+    if need.revision is not None and is_pinned(need.revision) and lock.get(need) is None:
         yield from published_offers(request, source.registries)  # a commit is as good as a lock
         return
     pin = lock.find(need)

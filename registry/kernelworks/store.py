@@ -20,7 +20,6 @@ import contextlib
 import errno
 import logging
 import os
-import secrets
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -155,7 +154,7 @@ class Store:
                 aside.unlink()
 
     def _temporary(self) -> Path:
-        return self.root / f"{_INCOMING}{secrets.token_hex(8)}"
+        return self.root / f"{_INCOMING}{os.urandom(8).hex()}"
 
     @contextmanager
     def _incoming(self) -> Iterator[Path]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,7 +38,7 @@ class Synced:
 
 
 def sync_kernels(
-    lock: Lock, registries: tuple[str, ...], host: HostEnv | None, *, consent: bool = False
+    lock: Lock, registries: tuple[str | os.PathLike[str], ...], host: HostEnv | None, *, consent: bool = False
 ) -> Iterator[Synced]:
     """What is here of each kernel of `lock` when this has run.
 

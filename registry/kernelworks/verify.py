@@ -13,6 +13,7 @@ from kernelworks.model.decode import printable
 from kernelworks.model.digest import FileEntry, hash_stream
 
 __all__ = [
+    "REBUILD",
     "REPUBLISH",
     "Fault",
     "check_folder",
@@ -23,6 +24,8 @@ __all__ = [
     "verify_error",
 ]
 
+REBUILD = "build or download the folder again"
+"""The hint where a folder of this machine is damaged."""
 REPUBLISH = "the registry's copy is damaged: whoever published it can publish it again"
 """The hint where a registry has other bytes than were published into it, or lacks some."""
 

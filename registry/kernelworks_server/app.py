@@ -1,4 +1,4 @@
-"""The registry as an ASGI application: pages, then protocols, around them limits, counts and the request log."""
+"""The registry as an ASGI application: protocols, then pages, around them limits, counts and the request log."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def create_app(config: Config) -> FastAPI:
     app.add_api_route("/api/openapi.json", openapi.document, summary="This interface for programs, as OpenAPI")
     _add_health(app, services)
     _add_metrics(app, services, counts)
-    app.router.routes.extend([*pages.router(services), *simple.router(services), *hub.router(services)])
+    app.router.routes.extend([*simple.router(services), *hub.router(services), *pages.router(services)])
     return app
 
 

@@ -46,6 +46,16 @@ class Store:
             for path in (Path(key), *Path(key).parents):
                 sync(self.folder / path)
 
+    def size(self, key: str) -> int:
+        """The size of an object in bytes.
+
+        Raises:
+            FileNotFoundError: There is none.
+        """
+        if self.folder is None:
+            return obstore.head(self.objects, key)["size"]
+        return (self.folder / key).stat().st_size
+
     def read(self, key: str, start: int, stop: int) -> Iterator[bytes]:
         """The bytes of an object from `start` up to `stop`, at most `_CHUNK` at a time from a folder."""
         if self.folder is None:
@@ -182,7 +192,7 @@ class Blobs:
         if not _SHA256.fullmatch(sha256):
             return None
         try:
-            return obstore.head(self._store.objects, _key(sha256))["size"]
+            return self._store.size(_key(sha256))
         except FileNotFoundError:
             return None
 

@@ -55,7 +55,7 @@ class Notices:
         )
         with self._database.read() as connection:
             row = connection.execute(query).first()
-        return Remarks(None, None) if row is None else remarks_of(row)
+        return Remarks(None, None) if row is None else remarks_of(*row)
 
     def yank(self, actor: Actor, repo: Repo, revision: str, reason: str = "") -> str:
         """The commit that `revision` means, which is yanked now; the next one on its branch is not.

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from sqlalchemy import Connection, Row, bindparam, func, select
+from sqlalchemy import Connection, String, bindparam, func, select
 
 from kernelworks_server.database.tables import commits, notices, refs, repos, yanks
 from kernelworks_server.listing import repo_of
@@ -12,7 +10,7 @@ from kernelworks_server.records import Notice, Remarks, Revision
 
 __all__ = ["find_revision", "remarks_of"]
 
-_REVISION = bindparam("revision")
+_REVISION = bindparam("revision", type_=String())
 _QUERY = (  # made once: to put a statement together takes longer than to execute it
     select(repos, commits.c.id.label("commit"), yanks.c.reason, notices.c.message, notices.c.successor)
     .select_from(repos)
@@ -27,9 +25,11 @@ _QUERY = (  # made once: to put a statement together takes longer than to execut
 def find_revision(connection: Connection, kind: str, repo_id: str, revision: str) -> Revision | None:
     """What a branch, a tag, or a full commit id means, by its plain name and the present one of the repository."""
     row = connection.execute(_QUERY, {"kind": kind, "key": repo_id.lower(), "revision": revision}).first()
-    return None if row is None else Revision(repo_of(row), row.commit, remarks_of(row))
+    if row is None:
+        return None
+    return Revision(repo_of(row), row.commit, remarks_of(row.reason, row.message, row.successor))
 
 
-def remarks_of(row: Row[Any]) -> Remarks:
-    """What a row with the reason of a yank, and the message and successor of a notice, says."""
-    return Remarks(row.reason, None if row.message is None else Notice(row.message, row.successor))
+def remarks_of(reason: str | None, message: str | None, successor: str | None) -> Remarks:
+    """What the reason of a yank, and the message and successor of a notice, say; None where there is no such row."""
+    return Remarks(reason, None if message is None else Notice(message, successor))

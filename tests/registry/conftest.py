@@ -164,6 +164,7 @@ def _own_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None
     for name in (
         "HF_ENDPOINT",
         "HF_HUB_OFFLINE",
+        "KERNELWORKS_LOCK",
         "KERNELWORKS_OFFLINE",
         "KERNELWORKS_POLICY",
         "KERNELWORKS_REGISTRY",

@@ -36,13 +36,13 @@ def test_lock_says_what_has_changed_and_writes_nothing_else(
     lockfile = project / "kernelworks.lock"
     assert main(["lock", str(project)]) == 0
     assert capsys.readouterr().out.splitlines() == [
-        f"{lockfile}: 1 kernels, 1 changed",
+        f"{lockfile}: 1 locked, 1 changed",
         "KERNEL              BEFORE  AFTER",
         f"org/relu version 1  -       {first[:16]}",
     ]
     written = lockfile.stat()
     assert main(["lock", str(project)]) == 0
-    assert capsys.readouterr().out == f"{lockfile}: 1 kernels, 0 changed\n"
+    assert capsys.readouterr().out == f"{lockfile}: 1 locked, 0 changed\n"
     second = registry.publish("org/relu", 1, pack(), pack(**NEWER)).commit
     assert main(["lock", str(project), "--json"]) == 0
     assert document(capsys)["changes"] == []
@@ -101,7 +101,9 @@ def test_sync_fetches_what_this_process_would_load_and_what_that_needs(
 def test_sync_tells_every_kernel_that_does_not_fit_and_fetches_the_others(
     registry: Any, pack: Pack, project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (project / "pyproject.toml").write_text('[tool.kernelworks.dependencies]\n"org/ab" = 1\n"org/bc" = 1\n"org/cd" = 1\n')
+    (project / "pyproject.toml").write_text(
+        '[tool.kernelworks.dependencies]\n"org/ab" = 1\n"org/bc" = 1\n"org/cd" = 1\n'
+    )
     for name, kernel in (("ab", pack(**NEWER)), ("bc", pack(**NEWER)), ("cd", pack())):
         registry.publish(f"org/{name}", 1, kernel)
     main(["lock", str(project)])
@@ -122,7 +124,7 @@ def test_list_says_what_the_cache_holds_and_what_nobody_knows(
     registry: Any, pack: Pack, project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["list"]) == 0
-    assert capsys.readouterr().out == f"{tmp_path / 'cache'}: 0 variants, 0 bytes\n"
+    assert capsys.readouterr().out == f"{tmp_path / 'cache'}: 0 bytes\n"
     published = registry.publish("org/relu", 1, pack())
     main(["lock", str(project)])
     get_locked_kernel("org/relu", lockfile=project)

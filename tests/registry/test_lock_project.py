@@ -60,6 +60,7 @@ def test_every_fault_is_told_at_once(tmp_path: Path) -> None:
         "org/c" = {version = 1, url = "x"}
         "org/d" = true
         "org/e" = {revision = "../main"}
+        "org/f" = {version = 1, registry = "../kernels"}
         """,
     )
     with pytest.raises(LockError) as caught:
@@ -71,6 +72,7 @@ def test_every_fault_is_told_at_once(tmp_path: Path) -> None:
         "org/c",
         "org/d.version",
         "org/e.revision",
+        "org/f.registry",
         "relu",
     ]
     assert all(str(project) in line for line in lines)

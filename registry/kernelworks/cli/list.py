@@ -27,7 +27,7 @@ def run(_arguments: argparse.Namespace) -> Output:
 
 
 def _text(layer: str, kernels: tuple[Cached, ...]) -> str:
-    title = f"{layer}: {len(kernels)} variants, {sum(kernel.size for kernel in kernels)} bytes"
+    title = f"{layer}: {sum(kernel.size for kernel in kernels)} bytes"
     return f"{title}\n{table(_HEAD, list(map(_row, kernels)))}" if kernels else title
 
 

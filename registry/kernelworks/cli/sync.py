@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from kernelworks import host, settings
+from kernelworks import host
 from kernelworks.cli import Output
 from kernelworks.cli.table import table, terminal_width
 from kernelworks.errors import together
 from kernelworks.lockfile import find_lock, read_lock, spelled
+from kernelworks.sources import registries_of
 from kernelworks.syncing import Synced, sync_kernels
 
 __all__ = ["run"]
@@ -18,8 +19,8 @@ __all__ = ["run"]
 def run(arguments: argparse.Namespace) -> Output:
     """What is in the cache now of each locked kernel; the exit code is that of the first that is not, if any."""
     lock = read_lock(find_lock(Path(arguments.folder).absolute()))
-    registries = (arguments.registry,) if arguments.registry else settings.registries() or (settings.hub(),)
     process = None if arguments.all_variants else host.detect()
+    registries = registries_of(arguments.registry)
     synced = tuple(sync_kernels(lock, registries, process, consent=arguments.trust_remote_code))
     errors = [one.error for one in synced if one.error]
     document = {"lockfile": lock.origin, "kernels": [one.to_json() for one in synced]}

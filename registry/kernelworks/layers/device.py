@@ -11,8 +11,8 @@ import json
 import re
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernelworks import host
@@ -163,5 +163,5 @@ def _unknown(name: object) -> UsageError:
 
 @cache
 def _devices() -> dict[str, dict[str, Any]]:
-    table: dict[str, dict[str, Any]] = json.loads(files(__package__).joinpath("devices.json").read_bytes())
+    table: dict[str, dict[str, Any]] = json.loads(Path(__file__).with_name("devices.json").read_bytes())
     return table

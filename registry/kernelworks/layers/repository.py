@@ -7,7 +7,6 @@ joins where the kernel is with what is taken out of it.
 from __future__ import annotations
 
 import difflib
-import importlib
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -179,13 +178,14 @@ class _Locked(KernelRepository):
         check_arguments(self.repo_id, None, None, None, _settled_consent(self))
 
     def kernel(self, backend: str | None) -> ModuleType:
-        module: ModuleType = importlib.import_module("kernelworks.locked").get_locked_kernel(
+        from kernelworks.locked import get_locked_kernel  # noqa: PLC0415  # most programs have no lock
+
+        return get_locked_kernel(
             self.repo_id,
             lockfile=self.lockfile,
             backend=backend,
             trust_remote_code=self.trust_remote_code is True,
         )
-        return module
 
     def pinned(self, origin: Origin | None) -> KernelRepository:
         return self._in_registry(self.repo_id, **_place(origin, self.repo_id))

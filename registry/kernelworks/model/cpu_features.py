@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 
 __all__ = ["levels_of", "single_flags"]
 
@@ -23,5 +23,5 @@ def levels_of(flags: Collection[str]) -> tuple[str, ...]:
 
 @cache
 def _levels() -> dict[str, list[str]]:
-    levels: dict[str, list[str]] = json.loads(files("kernelworks.model").joinpath("cpu_features.json").read_bytes())
+    levels: dict[str, list[str]] = json.loads(Path(__file__).with_name("cpu_features.json").read_bytes())
     return levels

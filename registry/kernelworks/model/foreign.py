@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 from kernelworks.model.decode import Node
 from kernelworks.model.digest import FileEntry, tree_digest
-from kernelworks.model.metadata import METADATA_NAME
 from kernelworks.model.variant import (
     ARCH_PATTERN,
     ID_PATTERN,
@@ -23,10 +22,7 @@ from kernelworks.model.variant import (
 )
 from kernelworks.model.variant_name import VariantName
 
-__all__ = ["BESIDE", "Claim", "claims", "described", "outlined"]
-
-BESIDE = frozenset({METADATA_NAME, f"{METADATA_NAME}.sigstore"})
-"""What a variant folder holds besides the files of the kernel."""
+__all__ = ["Claim", "claims", "described", "outlined"]
 
 _ABI3_FLOOR = (3, 9)  # of every builder that writes no index
 _DIGEST_BYTES = {"sha256": 32, "sha512": 64}

@@ -8,12 +8,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from kernelworks.model.beside import METADATA_NAME
 from kernelworks.model.digest import FileEntry
 from kernelworks.model.variant import KernelDependency
 
 __all__ = ["METADATA_NAME", "Metadata"]
-
-METADATA_NAME = "metadata.json"
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 
 __all__ = ["PythonPackage", "known_packages", "python_package"]
 
@@ -30,7 +30,7 @@ class PythonPackage:
 @cache
 def known_packages() -> tuple[PythonPackage, ...]:
     """Every package that a manifest may name."""
-    rows = json.loads(files("kernelworks.model").joinpath("python_packages.json").read_bytes())
+    rows = json.loads(Path(__file__).with_name("python_packages.json").read_bytes())
     return tuple(PythonPackage(**row) for row in rows)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 __all__ = ["library_patterns", "symbol_pattern"]
@@ -24,5 +24,5 @@ def symbol_pattern() -> re.Pattern[str]:
 
 @cache
 def _data() -> dict[str, Any]:
-    data: dict[str, Any] = json.loads(files("kernelworks.model").joinpath("torch_symbols.json").read_bytes())
+    data: dict[str, Any] = json.loads(Path(__file__).with_name("torch_symbols.json").read_bytes())
     return data

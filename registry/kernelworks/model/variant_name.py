@@ -12,7 +12,7 @@ import json
 import re
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from kernelworks.errors import UsageError
@@ -137,7 +137,7 @@ def known_backends() -> tuple[str, ...]:
 
 @cache
 def _table() -> dict[str, Any]:
-    table: dict[str, Any] = json.loads(files("kernelworks.model").joinpath("versions.json").read_bytes())
+    table: dict[str, Any] = json.loads(Path(__file__).with_name("versions.json").read_bytes())
     return table
 
 

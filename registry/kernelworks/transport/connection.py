@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 from functools import cache
-from http.client import HTTPConnection, HTTPResponse, HTTPSConnection
+from http.client import HTTPS_PORT, HTTPConnection, HTTPResponse
 from urllib.request import HTTPErrorProcessor, HTTPHandler, HTTPSHandler, OpenerDirector, ProxyHandler, Request
 
 __all__ = ["CONNECT_SECONDS", "opener"]
@@ -23,7 +23,18 @@ class _Connection(HTTPConnection):
         self.sock.settimeout(patience)
 
 
-class _SecureConnection(_Connection, HTTPSConnection):
+class _TlsConnection(HTTPConnection):
+    """Reads whom this machine trusts, which takes long, when a host is there: one that is away is told at once."""
+
+    default_port = HTTPS_PORT
+
+    def connect(self) -> None:
+        super().connect()
+        host = self._tunnel_host or self.host  # type: ignore[attr-defined]  # beyond a proxy, as HTTPSConnection does it
+        self.sock = ssl.create_default_context().wrap_socket(self.sock, server_hostname=host)
+
+
+class _SecureConnection(_Connection, _TlsConnection):
     """The same for TLS, its handshake included."""
 
 
@@ -34,7 +45,7 @@ class _Handler(HTTPHandler):
 
 class _SecureHandler(HTTPSHandler):
     def https_open(self, request: Request) -> HTTPResponse:
-        return self.do_open(_SecureConnection, request, context=ssl.create_default_context())
+        return self.do_open(_SecureConnection, request)
 
 
 class _AnyStatus(HTTPErrorProcessor):

@@ -16,10 +16,10 @@ from functools import partial
 from typing import BinaryIO
 
 from kernelworks.errors import RepositoryError, UsageError
+from kernelworks.model.beside import BESIDE, METADATA_NAME
 from kernelworks.model.decode import Node, parse_json
 from kernelworks.model.digest import FileEntry, hash_bytes
-from kernelworks.model.foreign import BESIDE, Claim, claims, described, outlined
-from kernelworks.model.metadata import METADATA_NAME
+from kernelworks.model.foreign import Claim, claims, described, outlined
 from kernelworks.model.variant import Variant
 from kernelworks.transport.directory_layout import BUILD
 from kernelworks.transport.revision import ListedFile, Tree

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from io import BytesIO
 from tempfile import SpooledTemporaryFile
 from typing import IO
@@ -26,6 +25,7 @@ from kernelworks.errors import RepositoryError
 from kernelworks.model.decode import Node, parse_json
 from kernelworks_server.bodies import BODY_LIMIT
 from kernelworks_server.errors import BadRequest, RepoMoved, ServerError
+from kernelworks_server.once import once
 from kernelworks_server.repositories import DEFAULT_BRANCH, Repo, Revision
 from kernelworks_server.rights import Actor
 from kernelworks_server.services import Services
@@ -59,13 +59,13 @@ class Call:
     body: IO[bytes]
     session: str | None
 
-    @cached_property
+    @once
     def bearer(self) -> str | None:
         """The token of the `Authorization` header."""
         scheme, _, token = self.headers.get("authorization", "").partition(" ")
         return token.strip() if scheme.lower() == "bearer" and token.strip() else None
 
-    @cached_property
+    @once
     def actor(self) -> Actor:
         """Who asks: by a token, or else by a session; the anonymous actor where neither was sent."""
         if self.bearer is None:
@@ -77,13 +77,13 @@ class Call:
         """The kind of repository that the path speaks of; models are those without a prefix."""
         return self.fields.get("kinds", "models").removesuffix("s")
 
-    @cached_property
+    @once
     def repo(self) -> Repo:
         """The repository of the path, if the actor may know of it."""
         repo_id = f"{self.fields['org']}/{self.fields['name']}"
         return self.services.repositories.get(self.actor, self.kind, repo_id)
 
-    @cached_property
+    @once
     def at(self) -> Revision:
         """What the path's revision, or else `main`, means in its repository, if the actor may know of that."""
         repo_id = f"{self.fields['org']}/{self.fields['name']}"

@@ -10,7 +10,7 @@ from kernelworks_server.services import Services
 
 __all__ = ["router"]
 
-_ROOMS = (accounts, repos, notices, files, upload, lfs, xet)
+_ROOMS = (files, repos, accounts, notices, upload, lfs, xet)  # first what clients ask most
 
 
 def router(services: Services) -> list[BaseRoute]:

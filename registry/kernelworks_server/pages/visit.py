@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from starlette.requests import Request
@@ -15,6 +14,7 @@ from kernelworks.model.index import Index
 from kernelworks_server.documents import Documents
 from kernelworks_server.errors import NotFound, RepoNotFound
 from kernelworks_server.indexes import Unreadable
+from kernelworks_server.once import once
 from kernelworks_server.pages.render import Assets, page
 from kernelworks_server.repositories import KINDS, Ref, Repo
 from kernelworks_server.rights import Actor
@@ -33,23 +33,23 @@ class Visit:
     request: Request
     form: Mapping[str, str]
 
-    @cached_property
+    @once
     def bearer(self) -> str | None:
         """The token of the `Authorization` header."""
         scheme, _, token = self.request.headers.get("authorization", "").partition(" ")
         return token.strip() if scheme.lower() == "bearer" and token.strip() else None
 
-    @cached_property
+    @once
     def signed_in(self) -> Actor:
         """Whose session the browser is in; the anonymous actor where it is in none."""
         return self.services.sessions.actor(self.request.cookies.get(COOKIE))
 
-    @cached_property
+    @once
     def actor(self) -> Actor:
         """Who asks: by a token, or else by a session; the anonymous actor where neither was sent."""
         return self.signed_in if self.bearer is None else self.services.people.actor(self.bearer)
 
-    @cached_property
+    @once
     def repo(self) -> Repo:
         """The repository that the address names, if the actor may know of it: a kernel, or else a model."""
         repo_id = "{owner}/{name}".format_map(self.request.path_params)
@@ -58,24 +58,24 @@ class Visit:
                 return self.services.repositories.get(self.actor, kind, repo_id)
         raise NotFound(f"there is no `{repo_id}` here")
 
-    @cached_property
+    @once
     def refs(self) -> list[Ref]:
         return self.services.repositories.refs(self.repo)
 
-    @cached_property
+    @once
     def revision(self) -> str:
         """The revision that is asked for, or else the one to show first."""
         return self.form.get("revision") or self.query("revision") or self.services.shelf.newest(self.repo)
 
-    @cached_property
+    @once
     def commit(self) -> str:
         return self.services.repositories.resolve_revision(self.repo, self.revision)
 
-    @cached_property
+    @once
     def documents(self) -> Documents:
         return Documents(self.services)
 
-    @cached_property
+    @once
     def index(self) -> Index | Unreadable | None:
         return self.documents.index(self.repo, self.commit)
 

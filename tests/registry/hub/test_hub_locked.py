@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kernelworks import TransportError, TrustError, VerifyError, get_locked_kernel, load_kernel
+from kernelworks.cli import main
 from kernelworks.lockfile import Lock, read_lock
 from kernelworks.locking import lock_kernels
 from kernelworks.model.variant import KernelDependency, Variant
@@ -78,3 +80,31 @@ def test_kernels_without_an_index_are_locked_by_the_digest_of_their_files(hub: H
     (pin,) = read_lock(lockfile).pins
     assert list(pin.variants) == ["torch-cpu"]
     assert get_locked_kernel(REPO, lockfile=lockfile, trust_remote_code=True).value == 1
+
+
+def test_info_lists_kernels_without_an_index_and_what_is_withdrawn(
+    hub: Hub, pack: Pack, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hub.publish_foreign(1, {"torch-cpu": {"__init__.py": b"value = 1\n"}})
+    hub.yanked[hub.publish(2, pack())] = "wrong sums"
+    assert main(["info", REPO, "--json"]) == 0
+    newer, older = json.loads(capsys.readouterr().out)["versions"]
+    assert (newer["version"], newer["yanked"], newer["license"]) == (2, "wrong sums", "Apache-2.0")
+    assert (older["version"], older["yanked"], older["license"]) == (1, None, None)
+    assert older["variants"][0]["wheel"] is None
+    assert main(["info", REPO]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[3].split() == ["1", "torch-cpu", "-", "-", "no", "-", "-"]
+    assert lines[4] == "version 2 is withdrawn: wrong sums"
+
+
+def test_list_names_what_was_fetched_and_never_loaded(
+    hub: Hub, pack: Pack, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    commit = hub.publish(1, pack())
+    lockfile = lock_of(tmp_path, hub)
+    assert main(["sync", str(lockfile)]) == TrustError.exit_code
+    assert main(["sync", str(lockfile), "--trust-remote-code"]) == 0
+    capsys.readouterr()
+    assert main(["list"]) == 0
+    assert capsys.readouterr().out.splitlines()[2].split()[:3] == [REPO, "1", commit[:16]]
