@@ -1,10 +1,12 @@
-"""What a build costs, phase by phase, in CPU seconds; and what a second one costs.
+"""What builds cost: CPU seconds, memory and downloads, beside the same kernel built by torch's own `cpp_extension`.
 
-    python benchmarks/builder.py [--json]
+    python benchmarks/builder.py [--kernel full|stable]... [--archs 8] [--from-nothing] [--json]
 
-Builds the `stable_abi` template for CPU and for CUDA 13.0 with one and with three archs. Toolchains come from the
-cache, results do not. CPU seconds are user and system time of the process and of all that it waited for; the ratio of
-the last column is against the first row.
+One kernel of the full ABI (`tests/builder/fixtures/scale`) and one of the stable ABI (the `stable_abi` template), from
+a cache without results: cold, again, for one more torch, for one more arch, and after an edit of one file. CPU seconds
+are user and system time of a command and of all that it waited for; memory is the peak of one translation unit with
+its processes. The last column is how much more CPU time `cpp_extension` takes for the CPU variant, with the whole
+headers of one torch.
 """
 
 from __future__ import annotations
@@ -13,79 +15,200 @@ import argparse
 import json
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from kernelworks.settings import cache_root
+from kernelworks_build import resources
 
 PROGRAM = str(Path(sys.executable).with_name("kernel-build"))
+FULL_ABI = Path(__file__).parents[1] / "tests" / "builder" / "fixtures" / "scale"
+ARCHS = ("9.0", "10.0", "8.0", "12.0", "8.9", "8.6", "7.5", "11.0")
+CPP_EXTENSION = """
+import sys
+from torch.utils.cpp_extension import load
+include, flags, *sources = sys.argv[1:]
+load("benchmark", sources, extra_include_paths=[include], extra_cflags=["-O3", "-DCPU_KERNEL", *flags.split()],
+     build_directory=".", is_python_module=False)
+"""
 
 
 @dataclass(frozen=True)
-class Phase:
-    """One command: its CPU and wall seconds, and the CPU seconds of the compile alone where there was one."""
+class Step:
+    """What one command took.
 
+    Attributes:
+        cpu: CPU seconds of all processes.
+        wall: Seconds.
+        peak: Bytes of its largest unit.
+        fetched: Bytes that were downloaded.
+        compiled: Units that were compiled.
+        reused: Units that were compiled before.
+        ratio: CPU time of `cpp_extension` for the same, by this one's.
+    """
+
+    kernel: str
     name: str
     cpu: float
     wall: float
-    compile_cpu: float | None = None
+    peak: int = 0
+    fetched: int = 0
+    compiled: int = 0
+    reused: int = 0
+    ratio: float | None = None
 
 
-def measure(name: str, env: dict[str, str], *arguments: str) -> Phase:
-    """Run `kernel-build ARGUMENTS` and account for it."""
-    before, start = _children(), time.monotonic()
-    done = subprocess.run([PROGRAM, *arguments, "--json"], env=env, check=True, capture_output=True, text=True)
-    wall, cpu = time.monotonic() - start, _children() - before
-    variants = json.loads(done.stdout).get("variants", []) if arguments[0] == "build" else []
-    fresh = [variant["cpu-seconds"] for variant in variants if not variant["cached"]]
-    return Phase(name, cpu, wall, sum(fresh) if fresh else None)
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel to build.
+
+    Attributes:
+        folder: Where its copy lies.
+        cpu: Its CPU variant, as a pattern.
+        cuda: Its CUDA variant.
+        another_torch: The CUDA variant of one more torch; None where one serves all.
+        sources: What its CPU variant is made of.
+        flags: What `cpp_extension` needs besides.
+        edited: The file that is edited.
+    """
+
+    name: str
+    folder: Path
+    cpu: str
+    cuda: str
+    another_torch: str | None
+    sources: tuple[str, ...]
+    flags: str
+    edited: str
 
 
-def _children() -> float:
+def full_abi(root: Path) -> Kernel:
+    folder = Path(shutil.copytree(FULL_ABI, root / "scale"))
+    return Kernel(
+        *("full ABI", folder, "torch213-*-cpu-*", "torch213-*-cu130-*", "torch215-*-cu130-*"),
+        sources=("torch-ext/torch_binding.cpp", "cpu/scale.cpp"),
+        flags="-std=c++20",
+        edited="cpu/scale.cpp",
+    )
+
+
+def stable_abi(root: Path) -> Kernel:
+    folder = root / "silu-and-mul"
+    subprocess.run([PROGRAM, "init", "demo/silu-and-mul", "--dir", folder], check=True, capture_output=True)
+    return Kernel(
+        *("stable ABI", folder, "*-cpu-*", "*-cu130-*", None),
+        sources=("torch-ext/torch_binding.cpp", "cpu/silu_and_mul.cpp"),
+        flags="-std=c++20 -DTORCH_TARGET_VERSION=0x020b000000000000",
+        edited="cpu/silu_and_mul.cpp",
+    )
+
+
+KERNELS: dict[str, Callable[[Path], Kernel]] = {"full": full_abi, "stable": stable_abi}
+
+
+def steps(kernel: Kernel, cache: Path, archs: int) -> Iterator[Step]:
+    """Every step, in a cache that holds no results yet."""
+
+    def build(name: str, *variants: str, asked: int = 1) -> Step:
+        chosen = [word for variant in variants for word in ("--variant", variant)]
+        return measure(kernel, name, cache, *chosen, "--arch", ",".join(ARCHS[:asked]))
+
+    torch = cpp_extension(kernel)
+    cold = build("cold, cpu", kernel.cpu)
+    yield Step(**{**asdict(cold), "ratio": torch.cpu / cold.cpu})
+    yield torch
+    yield build("cold, cuda, 1 arch", kernel.cuda)
+    yield build("again, both", kernel.cpu, kernel.cuda)
+    if kernel.another_torch:
+        yield build("+1 torch, cuda", kernel.another_torch)
+    yield build("+1 arch, cuda", kernel.cuda, asked=2)
+    if archs > 2:
+        yield build(f"{archs} archs, cuda", kernel.cuda, asked=archs)
+    with (kernel.folder / kernel.edited).open("a") as file:
+        file.write("\nint edited = 1;\n")
+    yield build(f"edit of {kernel.edited}", kernel.cpu)
+
+
+def measure(kernel: Kernel, name: str, cache: Path, *arguments: str) -> Step:
+    """Run `kernel-build build ARGUMENTS` and account for it."""
+    held = downloads(cache)
+    command = [PROGRAM, "build", str(kernel.folder), *arguments, "--json"]
+    done, cpu, wall = account(command, env=os.environ | {"KERNELWORKS_CACHE": str(cache)})
+    fresh = [variant for variant in json.loads(done)["variants"] if not variant["cached"]]
+    units = [unit for variant in fresh for unit in variant["units"]]
+    peak = max((unit["max-rss-bytes"] for unit in units), default=0)
+    reused = sum(variant["units-cached"] for variant in fresh)
+    return Step(kernel.name, name, cpu, wall, peak, downloads(cache) - held, len(units), reused)
+
+
+def cpp_extension(kernel: Kernel) -> Step:
+    """Build the CPU variant as torch does, with the torch and the compiler of this machine."""
+    with TemporaryDirectory() as temporary:
+        sources = [str(kernel.folder / source) for source in kernel.sources]
+        command = [sys.executable, "-c", CPP_EXTENSION, str(resources.INCLUDE), kernel.flags, *sources]
+        _, cpu, wall = account(command, cwd=temporary, env=os.environ | {"PATH": path_with_ninja()})
+    return Step(kernel.name, "cpp_extension, cpu", cpu, wall, compiled=len(sources))
+
+
+def path_with_ninja() -> str:
+    return os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
+
+
+def account(command: list[str], *, env: dict[str, str], cwd: str | None = None) -> tuple[str, float, float]:
+    """What `command` prints, its CPU seconds and its wall seconds."""
+    before, start = children(), time.monotonic()
+    done = subprocess.run(command, env=env, cwd=cwd, check=True, stdout=subprocess.PIPE, text=True)
+    return done.stdout, children() - before, time.monotonic() - start
+
+
+def children() -> float:
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
 
 
-def phases() -> list[Phase]:
-    """Every phase in a fresh cache of results."""
-    with TemporaryDirectory() as temporary:
-        root = Path(temporary)
-        for name in ("artifacts", "trees"):
-            (root / name).symlink_to(cache_root() / name)
-        env = os.environ | {"KERNELWORKS_CACHE": str(root)}
-        kernel = str(root / "silu-and-mul")
-        cpu, cuda = ("--variant", "*-cpu-*"), ("--variant", "*-cu130-*")
-        return [
-            measure("init", env, "init", "demo/silu-and-mul", "--dir", kernel),
-            measure("check", env, "check", kernel),
-            measure("plan", env, "plan", kernel),
-            measure("build cpu", env, "build", kernel, *cpu),
-            measure("build cuda, 1 arch", env, "build", kernel, *cuda, "--arch", "9.0"),
-            measure("build cuda, 3 archs", env, "build", kernel, *cuda),
-            measure("build all again", env, "build", kernel),
-            measure(
-                "publish", env, "publish", kernel, "--to", "demo/silu-and-mul", "--registry", str(root / "registry")
-            ),
-        ]
+def downloads(cache: Path) -> int:
+    return sum(path.stat().st_size for path in (cache / "artifacts").rglob("*") if path.is_file())
+
+
+def table(found: list[Step]) -> Iterator[str]:
+    """One line per step."""
+    yield (
+        f"{'kernel':<12}{'step':<28}{'CPU s':>8}{'wall s':>8}{'unit MB':>9}{'fetched MB':>12}{'compiled':>10}"
+        f"{'reused':>8}{'gain':>7}"
+    )
+    for step in found:
+        gain = f"{step.ratio:.2f}x" if step.ratio else ""
+        yield (
+            f"{step.kernel:<12}{step.name:<28}{step.cpu:>8.1f}{step.wall:>8.1f}{step.peak / 1e6:>9.0f}"
+            f"{step.fetched / 1e6:>12.1f}{step.compiled:>10}{step.reused:>8}{gain:>7}"
+        )
 
 
 def main() -> None:
-    """Print the phases as a table, or as JSON."""
+    """Print the steps as a table, or as JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kernel", choices=KERNELS, action="append", help="only this one; may be given again")
+    parser.add_argument("--archs", type=int, default=2, help="also so many archs, up to 8")
+    parser.add_argument("--from-nothing", action="store_true", help="download the toolchains as well")
     parser.add_argument("--json", action="store_true")
-    as_json = parser.parse_args().json
-    found = phases()
-    if as_json:
-        print(json.dumps([asdict(phase) for phase in found], indent=2))
-        return
-    print(f"{'phase':<22}{'CPU s':>8}{'wall s':>8}{'compile CPU s':>15}{'ratio':>8}")
-    for phase in found:
-        compiled = f"{phase.compile_cpu:.1f}" if phase.compile_cpu is not None else "-"
-        print(f"{phase.name:<22}{phase.cpu:>8.2f}{phase.wall:>8.2f}{compiled:>15}{phase.cpu / found[0].cpu:>8.1f}")
+    options = parser.parse_args()
+    found = []
+    for name in options.kernel or KERNELS:
+        with TemporaryDirectory() as temporary:
+            cache = Path(temporary) / "cache"
+            cache.mkdir()
+            for kind in ("artifacts", "trees") if not options.from_nothing else ():
+                (cache / kind).symlink_to(cache_root() / kind)
+            for step in steps(KERNELS[name](Path(temporary)), cache, options.archs):
+                print(f"{step.kernel}: {step.name}: {step.cpu:.1f} CPU s", file=sys.stderr)
+                found.append(step)
+    print(json.dumps([asdict(step) for step in found], indent=2) if options.json else "\n".join(table(found)))
 
 
 if __name__ == "__main__":

@@ -14,6 +14,8 @@ ROOT = Path(".demo")
 KERNEL = ROOT / "silu-and-mul"
 REGISTRY = ROOT / "registry"
 REPO_ID = "demo/silu-and-mul"
+VARIANTS = ("--variant", "*-cpu-*", "--variant", "*-cu130-*")
+"""One toolkit will do."""
 
 
 def run(*command: str, capture: bool = False) -> str:
@@ -40,14 +42,14 @@ def main() -> None:
     if not KERNEL.exists():
         run("kernel-build", "init", REPO_ID, "--dir", str(KERNEL))
     run("kernel-build", "check", str(KERNEL))
-    run("kernel-build", "build", str(KERNEL), capture=True)
+    run("kernel-build", "build", str(KERNEL), *VARIANTS, capture=True)
     wheels = sorted(str(path) for path in KERNEL.glob("dist/wheels/*.whl"))
     run("kernel-build", "audit", *wheels)
     run("kernel-build", "publish", str(KERNEL), "--to", REPO_ID)
     run("python", "scripts/demo_load.py", REPO_ID)
     sys.stderr.write("\n")
     # built already, so this only prints the table
-    subprocess.run([str(Path(sys.executable).with_name("kernel-build")), "build", str(KERNEL)], check=True)
+    subprocess.run([str(Path(sys.executable).with_name("kernel-build")), "build", str(KERNEL), *VARIANTS], check=True)
     line = f"from kernelworks import get_kernel; print(get_kernel({json.dumps(REPO_ID)}).silu_and_mul)"
     print(f"\ntry next:\n  KERNELWORKS_REGISTRY={REGISTRY} .venv/bin/python -c {shlex.quote(line)}")
 

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from kernelworks.model.digest import canonical_json, hash_bytes
 
-__all__ = ["BUILD", "Action", "ActionResult", "Executor", "Limits", "Mount", "Tree"]
+__all__ = ["BUILD", "Action", "ActionResult", "Executor", "JobUsage", "Limits", "Mount", "Tree"]
 
 BUILD = "/build"
 """The only writable mount besides `/tmp`; every action starts there."""
@@ -76,6 +76,21 @@ class Action:
 
 
 @dataclass(frozen=True)
+class JobUsage:
+    """What one command that ninja started used, by samples of its processes.
+
+    Attributes:
+        command: Its command line, as the shell got it.
+        cpu_seconds: User and system time.
+        max_rss_bytes: Peak resident memory of its processes together.
+    """
+
+    command: str
+    cpu_seconds: float
+    max_rss_bytes: int
+
+
+@dataclass(frozen=True)
 class ActionResult:
     """What a run gave.
 
@@ -90,6 +105,7 @@ class ActionResult:
         executor: `bwrap`, `none`, ...
         hermetic: Whether the executor isolates an action from the host.
         missing_outputs: Outputs of the action that are not there, or only behind a symbolic link.
+        jobs: What each command of ninja used that ran long enough to be seen.
     """
 
     exit_code: int
@@ -102,6 +118,7 @@ class ActionResult:
     executor: str
     hermetic: bool
     missing_outputs: tuple[str, ...] = ()
+    jobs: tuple[JobUsage, ...] = ()
 
 
 class Executor(Protocol):

@@ -40,6 +40,8 @@ class Built:
         audit: The audit's report as JSON.
         cpu_seconds: What compiling took when it was compiled.
         max_rss_bytes: Peak memory of its largest process then.
+        units: What each translation unit took that was compiled then, as JSON.
+        units_cached: How many were compiled before.
         cached: Whether nothing had to be compiled now.
     """
 
@@ -48,6 +50,8 @@ class Built:
     audit: Mapping[str, Any]
     cpu_seconds: float
     max_rss_bytes: int
+    units: Sequence[Mapping[str, Any]]
+    units_cached: int
     cached: bool
 
     @classmethod
@@ -60,6 +64,8 @@ class Built:
             audit=json.loads((folder / "audit.json").read_bytes()),
             cpu_seconds=stats["cpu-seconds"],
             max_rss_bytes=stats["max-rss-bytes"],
+            units=stats["units"],
+            units_cached=stats["units-cached"],
             cached=cached,
         )
 
@@ -94,15 +100,25 @@ def build_all(project: Project, plans: Sequence[PlannedVariant], workplace: Work
     """
     built: list[Built] = []
     failed: list[CompileError | AuditError] = []
-    for planned in plans:
-        try:
-            built.append(build(project, planned, workplace))
-        except (CompileError, AuditError) as error:  # noqa: PERF203  # the author wants to know of all
-            failed.append(error)
-            workplace.progress.note(f"failed: {planned.name}")
+    with workplace.progress.task("all variants", len(plans), "variants") as advance:
+        for planned in plans:
+            try:
+                built.append(build(project, planned, workplace))
+                workplace.progress.note(f"{planned.name}: {_cost(built[-1])}")
+            except (CompileError, AuditError) as error:  # the author wants to know of all
+                failed.append(error)
+                workplace.progress.note(f"{planned.name}: failed")
+            advance(1)
     if failed:
         raise _together(failed, [item.variant.name for item in built])
     return built
+
+
+def _cost(built: Built) -> str:
+    if built.cached:
+        return "found in the cache"
+    reused = f", {built.units_cached} of {built.units_cached + len(built.units)} units from the cache"
+    return f"built, {built.cpu_seconds:.1f} CPU s{reused if built.units_cached else ''}"
 
 
 def _together(failed: Sequence[CompileError | AuditError], fine: Sequence[str]) -> CompileError | AuditError:

@@ -7,8 +7,10 @@ entry a miss, so a damaged cache costs time and never a wrong byte.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from kernelworks.model.digest import FileEntry, canonical_json, list_tree
@@ -36,7 +38,11 @@ class ResultCache:
             found = [entry for entry in list_tree(folder) if entry.path != _ENTRY]
         except (ValueError, TypeError, OSError):
             return None
-        return folder if listed == found else None
+        if listed != found:
+            return None
+        with suppress(OSError):  # a cache that is only read
+            os.utime(folder / _ENTRY)  # so that what is used is not taken for old
+        return folder
 
     def get_or_make(self, key: str, fill: Callable[[Path], None]) -> Path:
         """The folder of the entry `key`; `fill` writes its files into a fresh folder where there is no good one.

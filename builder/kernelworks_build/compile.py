@@ -10,13 +10,14 @@ from typing import Any
 
 from kernelworks.model.digest import canonical_json, hash_bytes
 from kernelworks.model.variant import DeviceArchs
-from kernelworks.model.variant_name import Version2
+from kernelworks.model.variant_name import Version2, format_version, version_digits
 from kernelworks_build.action import Action, Limits, Mount, Tree
 from kernelworks_build.errors import PlanError
 from kernelworks_build.manifest import Component, Manifest
-from kernelworks_build.matrix import BackendRow
+from kernelworks_build.manifest.model import Torch, TvmFfi
+from kernelworks_build.matrix import BackendRow, Framework
 from kernelworks_build.plan import PlannedVariant
-from kernelworks_build.toolchain.sysroot import CXX, LINK_FLAGS, ROOT, SYSTEM_LIBRARIES
+from kernelworks_build.toolchain.sysroot import CXX, LINK_FLAGS, SYSTEM_LIBRARIES
 
 __all__ = ["CompileSpec", "build_id", "compile_spec", "make_action"]
 
@@ -24,12 +25,6 @@ _HOST_SUFFIXES = {".c", ".cc", ".cpp", ".cxx"}
 _HEADER_SUFFIXES = {".cuh", ".def", ".h", ".hh", ".hpp", ".hxx", ".inc", ".inl"}
 
 _HOST_FLAGS = ("-O3", "-fPIC", "-fno-gnu-unique", "-ffunction-sections", "-fdata-sections")
-_INCLUDES = (
-    "/opt/kernelworks/include",
-    "/opt/torch/include",
-    "/opt/torch/include/torch/csrc/api/include",
-    "/opt/python/include/python3.11",
-)
 _ENV = {
     "HOME": "/tmp",  # noqa: S108  # inside the sandbox, where it is a private file system
     "LC_ALL": "C",
@@ -44,7 +39,6 @@ _SCRIPT = (
     "cmake -S /opt/kernelworks -B . -G Ninja -DCOMPILE_JSON=/spec/compile.json > configure.log || "
     '{ cat configure.log; exit 1; }; exec ninja -k 0 -j "$(cat jobs)"'
 )
-_MOUNTS = {"host": "/usr", "sysroot": ROOT, "python": "/opt/python", "tools": "/opt/tools"}
 
 
 @dataclass(frozen=True)
@@ -54,10 +48,12 @@ class CompileSpec:
     Attributes:
         output: File name of the shared library.
         document: The content of compile.json.
+        unit_memory: Peak bytes of one translation unit.
     """
 
     output: str
     document: Mapping[str, Any]
+    unit_memory: int
 
     def to_bytes(self) -> bytes:
         return canonical_json(self.document)
@@ -72,19 +68,17 @@ def compile_spec(manifest: Manifest, planned: PlannedVariant, row: BackendRow, i
     """The compile and link lines of `planned`, for the op namespace `ident`.
 
     Raises:
-        PlanError: A source that nobody would compile, or no `[torch]` table.
+        PlanError: A source that nobody would compile, or a framework without a binding.
     """
-    if manifest.torch is None:
-        raise PlanError("only kernels with a `[torch]` table are compiled", variant=planned.name)
-    output = f"{ident}.abi3.so"
+    binding = manifest.torch or manifest.tvm_ffi
+    if binding is None or planned.against is None:
+        raise PlanError("kernels of this framework are not compiled", variant=planned.name)
+    output = f"{ident}{_module_tag(planned)}.so"
     defines = _defines(planned, row, ident)
-    units = [
-        _host_unit(source, "binding", planned, defines, manifest.torch.include, manifest.torch.cxx_flags, row)
-        for source in _host_sources(manifest.torch.src)
-    ]
+    units = [_host_unit(source, "binding", planned, defines, binding, row) for source in _host_sources(binding.src)]
     for component in (item for item in manifest.components_of(row.name) if item.name in planned.components):
         units += [
-            _host_unit(source, component.name, planned, defines, component.include, component.cxx_flags, row)
+            _host_unit(source, component.name, planned, defines, component, row)
             for source in _host_sources(component.src, row.device_suffixes)
         ]
         units += [
@@ -92,24 +86,29 @@ def compile_spec(manifest: Manifest, planned: PlannedVariant, row: BackendRow, i
             for source in component.src
             if PurePosixPath(source).suffix in row.device_suffixes
         ]
-    link = [CXX, "-shared", "-o", output, *(unit["object"] for unit in units), *_link_flags(row)]
-    return CompileSpec(output, {"schema": 1, "id": ident, "units": units, "link": {"output": output, "command": link}})
+    link = [
+        CXX,
+        "-shared",
+        "-o",
+        output,
+        *(unit["object"] for unit in units),
+        *_link_flags(planned, planned.against, row),
+    ]
+    document = {"schema": 1, "id": ident, "units": units, "link": {"output": output, "command": link}}
+    headers = "stable" if planned.framework.kind == "torch-stable-abi" else "full"
+    return CompileSpec(output, document, row.unit_memory[headers])
 
 
-def make_action(planned: PlannedVariant, row: BackendRow, spec: CompileSpec, trees: Mapping[str, Tree]) -> Action:
+def make_action(planned: PlannedVariant, spec: CompileSpec, trees: Mapping[str, Tree]) -> Action:
     """The Action that compiles `planned`.
 
     Args:
         planned: The variant.
-        row: How its backend is compiled.
         spec: Its compile and link lines.
         trees: The planned trees by name, and `source` (the project's files), `spec` (compile.json) and
             `builder` (CMakeLists.txt and headers).
     """
-    targets = _MOUNTS | {planned.torch.lock: "/opt/torch"}
-    if row.mount:
-        targets |= {name: row.mount for name in planned.trees if name not in targets}
-    targets |= {"source": "/src", "spec": "/spec", "builder": "/opt/kernelworks"}
+    targets = {**planned.trees, "source": "/src", "spec": "/spec", "builder": "/opt/kernelworks"}
     return Action(
         argv=("/bin/sh", "-c", _SCRIPT),
         env=tuple(sorted(_ENV.items())),
@@ -142,8 +141,9 @@ def _defines(planned: PlannedVariant, row: BackendRow, ident: str) -> list[str]:
     names = [
         *row.defines,
         f"TORCH_EXTENSION_NAME={ident}",
-        f"Py_LIMITED_API={_hex_version(planned.python_abi.version, 24, 16)}",
     ]
+    if planned.python_abi.kind == "abi3":
+        names.append(f"Py_LIMITED_API={_hex_version(planned.python_abi.version, 24, 16)}")
     if planned.framework.kind == "torch-stable-abi":
         names.append(f"TORCH_TARGET_VERSION={_hex_version((major, minor), 56, 48)}")
     return [f"-D{name}" for name in names]
@@ -157,22 +157,21 @@ def _hex_version(version: Version2 | None, *shifts: int) -> str:
 
 def _host_unit(
     source: str,
-    component: str,
+    part: str,
     planned: PlannedVariant,
     defines: list[str],
-    include: Iterable[str] | None,
-    flags: Iterable[str] | None,
+    table: Torch | TvmFfi | Component,
     row: BackendRow,
 ) -> dict[str, Any]:
     command = [
         CXX,
-        f"-std=c++{planned.torch.std}",
+        *_standard(planned),
         *_HOST_FLAGS,
         *defines,
-        *_include_flags(include, row),
-        *_author_flags(flags),
+        *_include_flags(table.include, part, planned, row),
+        *_author_flags(table.cxx_flags),
     ]
-    return _unit("host", source, component, command)
+    return _unit("host", source, part, command)
 
 
 def _device_unit(
@@ -183,12 +182,12 @@ def _device_unit(
     keep = f"keep/{component.name}/{source}"
     command = [
         row.device_compiler,
-        f"-std=c++{planned.torch.std}",
+        *_standard(planned),
         *row.device_flags,
         *_arch_flags(planned.archs[component.name], row),
         *(template.format(keep=keep) for template in row.unit_flags),
         *defines,
-        *_include_flags(component.include, row),
+        *_include_flags(component.include, component.name, planned, row),
         *_author_flags(component.device_flags),
     ]
     return _unit("device", source, component.name, command, keep)
@@ -206,15 +205,35 @@ def _unit(kind: str, source: str, component: str, command: list[str], *folders: 
     }
 
 
-def _include_flags(include: Iterable[str] | None, row: BackendRow) -> list[str]:
-    own = [f"-I/src/{folder}" if folder != "." else "-I/src" for folder in include or ()]
-    system = chain.from_iterable(("-isystem", folder) for folder in (*_INCLUDES, *row.include_dirs))
+def _standard(planned: PlannedVariant) -> list[str]:
+    """The C++ standard: that of the framework's headers."""
+    return [f"-std=c++{planned.headers.std}"] if planned.headers else []
+
+
+def _module_tag(planned: PlannedVariant) -> str:
+    """What stands between the name and the suffix of the library (PEP 3149)."""
+    abi, platform = planned.python_abi, planned.platform
+    if abi.kind == "exact" and abi.version:
+        return f".cpython-{version_digits(abi.version)}-{platform.cpu}-{platform.os}-gnu"
+    return ".abi3" if abi.kind == "abi3" else ""
+
+
+def _include_flags(include: Iterable[str], part: str, planned: PlannedVariant, row: BackendRow) -> list[str]:
+    system_folders = [
+        *planned.includes.get(part, ()),
+        "/opt/kernelworks/include",
+        *(planned.against.include if planned.against else ()),
+        *([f"/opt/python/include/python{format_version(planned.python)}"] if planned.python else ()),
+        *row.include_dirs,
+    ]
+    own = [f"-I/src/{folder}" if folder != "." else "-I/src" for folder in include]
+    system = chain.from_iterable(("-isystem", folder) for folder in system_folders)
     return [*own, "-I/src", *system]
 
 
-def _author_flags(flags: Iterable[str] | None) -> list[str]:
+def _author_flags(flags: Iterable[str]) -> list[str]:
     """The author's flags without the C++ standard, which belongs to the torch release."""
-    return [flag for flag in flags or () if not flag.startswith(("-std=", "--std="))]
+    return [flag for flag in flags if not flag.startswith(("-std=", "--std="))]
 
 
 def _arch_flags(archs: DeviceArchs, row: BackendRow) -> list[str]:
@@ -225,14 +244,16 @@ def _arch_flags(archs: DeviceArchs, row: BackendRow) -> list[str]:
     ]
 
 
-def _link_flags(row: BackendRow) -> list[str]:
-    torch = ["torch", "torch_cpu", "c10", *row.torch_libraries]
+def _link_flags(planned: PlannedVariant, against: Framework, row: BackendRow) -> list[str]:
+    framework = [*against.libraries, *row.framework_libraries.get(against.name, ())]
+    if planned.python_abi.kind == "exact":
+        framework.append("torch_python")  # converts tensors from and to Python's, and keeps to no stable ABI either
     return [
         *LINK_FLAGS,
-        "-L/opt/torch/lib",
+        f"-L{against.mount}/lib",
         *(f"-L{folder}" for folder in row.library_dirs),
         "-Wl,--no-as-needed",
-        *(f"-l{name}" for name in torch),
+        *(f"-l{name}" for name in framework),
         "-Wl,--as-needed",
         *(f"-l{name}" for name in row.libraries),
         *SYSTEM_LIBRARIES,

@@ -10,15 +10,21 @@ from pathlib import Path
 from kernelworks_build.action import ActionResult
 from kernelworks_build.errors import CompileError
 
-__all__ = ["Failure", "compile_error", "failures"]
+__all__ = ["Failure", "compile_error", "failures", "ran_out_of_memory"]
 
 _SHOWN_LINES = 40
 _EDGE = re.compile(r"^\[\d+/\d+\] |^ninja: ")
 # `/src` where a path starts, not as a part of one
 _SOURCES = re.compile(r"""(?:(?<=[\s"']-I)|(?<![^\s"'`(\[<=:,]))/src(?![^\s"'`)\]>=:,;/])""")
 _DEPFILE = re.compile(r" && \S*cmake -E cmake_transform_depfile .*")
+_SLIM = re.compile(r"\S*sh /opt/kernelworks/slim/compile\.sh \S+ \S+ ")
 _CLIMB = re.compile(r"""/(?!\.\.?/)[^/\s"':]+/\.\.(?=/)""")
 _UNSTABLE = re.compile(r"#error .*TORCH_(STABLE_ONLY|TARGET_VERSION)")
+_NO_MEMORY = re.compile(
+    r"^Killed$|Killed signal terminated program|died due to signal 9|out of memory allocating|virtual memory exhausted"
+    r"|Memory allocation failure",
+    re.MULTILINE,
+)
 _MISSING = re.compile(r"fatal error: ([^:\s]+): No such file or directory")
 
 
@@ -41,7 +47,7 @@ def failures(log: str) -> tuple[Failure, ...]:
         rest = lines[start + 1 :]
         end = next((at for at, text in enumerate(rest) if _EDGE.match(text)), len(rest))
         target = re.sub(r"^FAILED: (\[code=-?\d+\] )?", "", line).strip()
-        command = _DEPFILE.sub("", rest[0].removeprefix("cd /build && ")) if rest else ""
+        command = _SLIM.sub("", _DEPFILE.sub("", rest[0].removeprefix("cd /build && "))) if rest else ""
         found.append(Failure(target, command, "\n".join(rest[1:end])))
     return tuple(found)
 
@@ -62,7 +68,7 @@ def compile_error(
     failed = failures(text)
     if result.timed_out:
         message = f"`{variant}` was not compiled within the time limit"
-    elif result.out_of_memory:
+    elif ran_out_of_memory(result):
         message = f"compiling `{variant}` needed more memory than the sandbox may use"
     else:
         message = f"`{variant}` does not compile"
@@ -70,7 +76,7 @@ def compile_error(
     hints = [*_undeclared(text, project, declared), f"the whole log is `{log}`"]
     if _UNSTABLE.search(text):
         hints.insert(0, "this kernel targets the stable ABI: include only torch/csrc/stable/* and torch/headeronly/*")
-    if result.out_of_memory:
+    if ran_out_of_memory(result):
         hints.insert(0, "pass a smaller `--jobs`")
     return CompileError(
         f"{message}:\n\n{shown}\n",
@@ -80,6 +86,11 @@ def compile_error(
         log=log,
         failures=[vars(failure) for failure in failed],
     )
+
+
+def ran_out_of_memory(result: ActionResult) -> bool:
+    """Whether memory ended the action or one of its commands: the sandbox's limit, the system, or the compiler."""
+    return result.out_of_memory or bool(_NO_MEMORY.search(result.log.read_text(encoding="utf-8", errors="replace")))
 
 
 def _in_the_authors_paths(text: str, project: Path) -> str:

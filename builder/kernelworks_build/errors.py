@@ -11,6 +11,7 @@ __all__ = [
     "PackError",
     "PlanError",
     "PublishError",
+    "RebuildError",
     "SandboxError",
     "TestError",
     "ToolchainError",
@@ -79,3 +80,10 @@ class TestError(KernelworksError):
     __test__ = False  # pytest: this is no test
     code = "test"
     exit_code = 28
+
+
+class RebuildError(KernelworksError):
+    """A wheel cannot be made again from its own record, or not byte for byte."""
+
+    code = "rebuild"
+    exit_code = 29

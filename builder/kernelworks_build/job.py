@@ -17,18 +17,19 @@ from kernelworks_build.claims import Claims
 from kernelworks_build.compile import CompileSpec, build_id, compile_spec
 from kernelworks_build.errors import ManifestError
 from kernelworks_build.manifest import MANIFEST, Manifest, parse_manifest, source_files
-from kernelworks_build.matrix import BackendRow, Matrix
+from kernelworks_build.matrix import Matrix
 from kernelworks_build.plan import PlannedVariant
 from kernelworks_build.progress import Progress
 from kernelworks_build.source import copy_files, git_state
 from kernelworks_build.toolchain.lock import LockSet
 from kernelworks_build.toolchain.store import TreeStore
+from kernelworks_build.units.slim import with_slim_headers
 
 __all__ = ["BUILDER", "Job", "Project", "Workplace"]
 
 BUILDER = f"kernel-build {__version__}"
 
-_PROGRAM = {".h", ".json", ".py", ".toml"}
+_PROGRAM = {".h", ".json", ".py", ".sh", ".toml"}
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,7 @@ class Workplace:
         progress: Who listens.
         logs: Folder for the logs of compiles that fail.
         jobs: Translation units at once, or None: as many as cores and memory allow.
+        unit_cache: Whether units that were compiled before are taken as they are.
     """
 
     cache: Path
@@ -82,6 +84,7 @@ class Workplace:
     progress: Progress
     logs: Path
     jobs: int | None = None
+    unit_cache: bool = True
 
     @property
     def store(self) -> TreeStore:
@@ -91,13 +94,17 @@ class Workplace:
 
 @dataclass(frozen=True)
 class Job:
-    """One variant of a project, lowered: everything that is known before anything runs."""
+    """One variant of a project, lowered: everything that is known before anything runs.
+
+    Attributes:
+        spec: The compile and link lines; None where nothing is compiled.
+        wheel_tag: Platform tag of its wheel.
+    """
 
     project: Project
     planned: PlannedVariant
-    row: BackendRow
     claims: Claims
-    spec: CompileSpec
+    spec: CompileSpec | None
     wheel_tag: str
 
     @classmethod
@@ -105,7 +112,6 @@ class Job:
         """The job that makes `planned`."""
         package, backend = project.manifest.python_name, planned.backend.kind
         ident = build_id(package, backend, planned.name, project.source.digest)
-        row = matrix.backends[backend]
         claims = Claims(
             name=planned.name,
             id=ident,
@@ -116,14 +122,12 @@ class Job:
             platform=planned.platform,
             torch_releases=planned.torch_releases,
         )
-        return cls(
-            project,
-            planned,
-            row,
-            claims,
-            compile_spec(project.manifest, planned, row, ident),
-            matrix.wheel_tag,
-        )
+        if not planned.trees:
+            return cls(project, planned, claims, None, "any")
+        spec = compile_spec(project.manifest, planned, matrix.backends[backend], ident)
+        if planned.framework.kind == "torch" and project.manifest.tool.kernelworks.slim_headers:
+            spec = with_slim_headers(spec, project.tree.path)
+        return cls(project, planned, claims, spec, matrix.wheel_tag)
 
     def key(self, workplace: Workplace) -> str:
         """Digest of everything that decides the bytes of the wheel and the verdict of the audit."""
@@ -136,7 +140,7 @@ class Job:
                     "executor": workplace.executor.name,
                     "locks": workplace.locks.digests(self.planned.trees),
                     "source": self.project.source.digest,
-                    "spec": hash_bytes(self.spec.to_bytes()),
+                    "spec": hash_bytes(self.spec.to_bytes()) if self.spec else None,
                     "symbols": {release: hash_file(path)[1] for release, path in lists.items()},
                 }
             )

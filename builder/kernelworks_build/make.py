@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-import re
+import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from kernelworks._version import __version__
 from kernelworks.model.digest import FileEntry, canonical_json, hash_bytes, hash_file, list_tree
 from kernelworks.model.metadata import METADATA_NAME, Metadata
-from kernelworks.model.variant import BackendFacts, TorchSymbols, Variant
+from kernelworks.model.python_packages import PythonPackage
+from kernelworks.model.variant import BackendFacts, KernelDependency, TorchSymbols, Variant
 from kernelworks.transport.directory_layout import BUILD
 from kernelworks_build import resources
 from kernelworks_build.action import Action, ActionResult, Tree
 from kernelworks_build.audit import Report, audit
 from kernelworks_build.cache import ResultCache
-from kernelworks_build.compile import make_action
+from kernelworks_build.compile import CompileSpec, make_action
 from kernelworks_build.compile_log import compile_error
+from kernelworks_build.compiling import compile_units
 from kernelworks_build.errors import CompileError
 from kernelworks_build.job import BUILDER, Job, Workplace
-from kernelworks_build.manifest.dependencies import PythonDependency
 from kernelworks_build.manifest.files import GENERATED_MODULE
+from kernelworks_build.ops_module import ops_module
 from kernelworks_build.provenance import provenance
-from kernelworks_build.schedule import available_memory, cores, parallel_units
+from kernelworks_build.record import SOURCES
 from kernelworks_build.scratch import scratch
 from kernelworks_build.source import copy_files
 from kernelworks_build.toolchain.fetch import Fetcher
@@ -32,23 +35,10 @@ from kernelworks_build.toolchain.origins import Origins
 from kernelworks_build.toolchain.torch_sdk import symbols
 from kernelworks_build.wheel import WheelName, write_wheel
 
-__all__ = ["make"]
+__all__ = ["action_of", "make", "make_toolchain"]
 
-_STATS = "stats.json"
-_RUNNING = re.compile(r"^\[(\d+)/\d+\] ")
-_OPS = '''"""The op namespace of this build."""
-
-import torch
-
-from . import {id}  # noqa: F401  # importing it registers the ops
-
-ops = torch.ops.{id}
-
-
-def add_op_namespace_prefix(op_name: str) -> str:
-    """The full name of the op `op_name`, as `torch.library` wants it."""
-    return f"{id}::{{op_name}}"
-'''
+_HEADERS, _STATS = "headers.json", "stats.json"
+_NO_STATS = canonical_json({"cpu-seconds": 0, "max-rss-bytes": 0, "units": [], "units-cached": 0})
 
 
 def make(job: Job, workplace: Workplace, folder: Path) -> bool:
@@ -60,49 +50,79 @@ def make(job: Job, workplace: Workplace, folder: Path) -> bool:
     Raises:
         ToolchainError, SandboxError, CompileError, AuditError: As their names say.
     """
-    action = _action(job, workplace)
+    making = _make_library(job, job.spec, workplace) if job.spec else None
+    package = folder / BUILD / job.planned.name
+    _lay_out(package, job, making.library if making else None)
+    exports = workplace.locks.symbol_list
+    report = audit(job.claims, package, lambda release: symbols(exports(release)), job.project.tree.path)
+    report.require()
+    _write(package / METADATA_NAME, _metadata(job, report, list_tree(package)).to_bytes())
+    wheel = _pack(job, workplace, making, package, folder / "wheels")
+    variant = _variant(job, workplace, report, package, wheel)
+    for name, document in (("variant", variant.to_json()), ("audit", report.to_json())):
+        _write(folder / f"{name}.json", canonical_json(document))
+    _write(folder / _STATS, making.stats if making else _NO_STATS)
+    return making is not None and making.fresh
+
+
+@dataclass(frozen=True)
+class _Making:
+    """How the shared library of a variant was made.
+
+    Attributes:
+        library: Where it lies.
+        headers: As `provenance` takes them.
+        stats: What it cost, as JSON.
+        fresh: Whether it was compiled now.
+    """
+
+    action: Action
+    library: Path
+    headers: Mapping[str, str]
+    stats: bytes
+    fresh: bool
+
+
+def _make_library(job: Job, spec: CompileSpec, workplace: Workplace) -> _Making:
+    """The library of `job`, compiled or from the cache."""
+    action = action_of(job, spec, workplace)
     compiled = False
 
     def fill(entry: Path) -> None:
         nonlocal compiled
         compiled = True
-        _compile(job, workplace, action, entry)
+        _compile(job, spec, workplace, action, entry)
 
     key = hash_bytes(canonical_json({"action": action.digest(), "executor": workplace.executor.name}))
     entry = ResultCache(workplace.cache / "actions", workplace.progress).get_or_make(key, fill)
-    package = folder / BUILD / job.planned.name
-    _lay_out(package, job, entry / job.spec.output)
-    report = audit(job.claims, package, lambda release: symbols(workplace.locks.symbol_list(release)))
-    report.require()
-    _write(package / METADATA_NAME, _metadata(job, report, list_tree(package)).to_bytes())
-    wheel = _pack(job, workplace, action, package, folder / "wheels")
-    variant = _variant(job, workplace, report, package, wheel)
-    for name, document in (("variant", variant.to_json()), ("audit", report.to_json())):
-        _write(folder / f"{name}.json", canonical_json(document))
-    shutil.copyfile(entry / _STATS, folder / _STATS)
-    return compiled
+    headers = json.loads((entry / _HEADERS).read_bytes())
+    return _Making(action, entry / spec.output, headers, (entry / _STATS).read_bytes(), compiled)
 
 
-def _action(job: Job, workplace: Workplace) -> Action:
+def action_of(job: Job, spec: CompileSpec, workplace: Workplace) -> Action:
     """The action of `job`; the locked trees in it may still have to be made."""
 
     def builder(folder: Path) -> None:
         copy_files(resources.CMAKE_LISTS.parent, [resources.CMAKE_LISTS.name], folder)
-        headers = [path.name for path in resources.INCLUDE.iterdir()]
-        copy_files(resources.INCLUDE, headers, folder / "include")
+        for own in (resources.INCLUDE, resources.SLIM):
+            copy_files(own, (entry.path for entry in list_tree(own)), folder / own.name)
 
     store, locks = workplace.store, workplace.locks
     trees = {name: Tree(locks[name].digest, store.root / locks[name].digest) for name in job.planned.trees}
     trees |= {
         "source": job.project.tree,
-        "spec": store.add(lambda folder: _write(folder / "compile.json", job.spec.to_bytes())),
+        "spec": store.add(lambda folder: _write(folder / "compile.json", spec.to_bytes())),
         "builder": store.add(builder),
     }
-    return make_action(job.planned, job.row, job.spec, trees)
+    return make_action(job.planned, spec, trees)
 
 
-def _compile(job: Job, workplace: Workplace, action: Action, entry: Path) -> None:
-    """Make the toolchain and run `action`; the library and what it cost go into the folder `entry`."""
+def make_toolchain(job: Job, workplace: Workplace) -> None:
+    """Make the locked trees of `job` that are missing.
+
+    Raises:
+        ToolchainError, SandboxError: As their names say.
+    """
     workplace.executor.check()
     materialise(
         job.planned.trees,
@@ -112,20 +132,18 @@ def _compile(job: Job, workplace: Workplace, action: Action, entry: Path) -> Non
         executor=workplace.executor,
         progress=workplace.progress,
     )
+
+
+def _compile(job: Job, spec: CompileSpec, workplace: Workplace, action: Action, entry: Path) -> None:
+    """Make the toolchain and run `action`; the library and what it cost go into the folder `entry`."""
+    make_toolchain(job, workplace)
     with scratch(workplace.cache / "work") as work:
-        build_dir = work / "build"
-        build_dir.mkdir()
-        memory = min(available_memory(), action.limits.memory_bytes)
-        units = parallel_units(workplace.jobs, unit_memory=_unit_memory(job), cores=cores(), memory=memory)
-        (build_dir / "jobs").write_text(f"{units}\n")
-        steps = len(job.spec.document["units"]) + 1
-        with workplace.progress.task(f"compile {job.planned.name}", steps, "steps") as advance:
-            result = workplace.executor.run(action, build_dir, work / "log", _steps(advance))
-        if result.exit_code != 0 or result.missing_outputs:
-            raise _failure(job, workplace, result)
-        copy_files(build_dir, action.outputs, entry)
-    stats = {"cpu-seconds": result.cpu_seconds, "max-rss-bytes": result.max_rss_bytes}
-    _write(entry / _STATS, canonical_json(stats))
+        done = compile_units(action, spec, workplace, work, f"compile {job.planned.name}")
+        if done.result.exit_code != 0 or done.result.missing_outputs:
+            raise _failure(job, workplace, done.result)
+        copy_files(done.result.build_dir, action.outputs, entry)
+        _write(entry / _HEADERS, canonical_json(done.headers))
+    _write(entry / _STATS, canonical_json(done.stats))
 
 
 def _failure(job: Job, workplace: Workplace, result: ActionResult) -> CompileError:
@@ -137,31 +155,15 @@ def _failure(job: Job, workplace: Workplace, result: ActionResult) -> CompileErr
     return compile_error(result, variant=job.planned.name, project=project.folder, declared=project.files, log=log)
 
 
-def _unit_memory(job: Job) -> int:
-    return job.row.unit_memory["stable" if job.planned.framework.kind == "torch-stable-abi" else "full"]
-
-
-def _steps(advance: Callable[[int], None]) -> Callable[[str], None]:
-    """Turns ninja's `[2/7] ...` lines into progress."""
-    done = 0
-
-    def on_line(line: str) -> None:
-        nonlocal done
-        if found := _RUNNING.match(line):
-            advance(int(found[1]) - done)
-            done = int(found[1])
-
-    return on_line
-
-
-def _lay_out(package: Path, job: Job, library: Path) -> None:
-    """The package folder: the author's Python files, `_ops.py`, and the library."""
+def _lay_out(package: Path, job: Job, library: Path | None) -> None:
+    """The package folder: the author's Python files, `_ops.py`, and the library where there is one."""
     package.mkdir(parents=True)
     prefix = f"{job.project.manifest.package_folder}/"
     own = [path.removeprefix(prefix) for path in job.project.files if path.startswith(prefix)]
     copy_files(job.project.tree.path / prefix, own, package)
-    _write(package / GENERATED_MODULE, _OPS.format(id=job.claims.id).encode())
-    shutil.copyfile(library, package / library.name)
+    _write(package / GENERATED_MODULE, ops_module(job.claims).encode())
+    if library:
+        shutil.copyfile(library, package / library.name)
 
 
 def _metadata(job: Job, report: Report, files: list[FileEntry]) -> Metadata:
@@ -172,20 +174,41 @@ def _metadata(job: Job, report: Report, files: list[FileEntry]) -> Metadata:
         version=general.version,
         license=general.license,
         backend=job.claims.backend.kind,
-        archs=report.device_archs.spelled(),
+        archs=_archs(job, report),
         python_depends=tuple(item.name for item in _python_depends(job)),
         files=tuple(files),
         builder_version=__version__,
+        kernel_depends=_kernel_depends(job),
         upstream=general.upstream,
         source=general.source,
     )
 
 
-def _python_depends(job: Job) -> tuple[PythonDependency, ...]:
+def _archs(job: Job, report: Report) -> tuple[str, ...]:
+    """The device archs inside; of a kernel that is Python alone, those that it is meant for."""
+    meant = job.project.manifest.torch_noarch
+    if meant is None:
+        return report.device_archs.spelled()
+    return {"cuda": meant.cuda_capabilities, "rocm": meant.rocm_archs}.get(job.claims.backend.kind, ())
+
+
+def _framework(job: Job) -> list[str]:
+    """The framework, where the wheel's ABI does not ask for a version of it."""
+    if job.claims.framework.kind == "tvm-ffi":
+        return ["apache-tvm-ffi"]
+    return [] if job.spec else ["torch"]
+
+
+def _python_depends(job: Job) -> tuple[PythonPackage, ...]:
     return job.project.manifest.python_depends(job.claims.backend.kind)
 
 
-def _pack(job: Job, workplace: Workplace, action: Action, package: Path, wheels: Path) -> Path:
+def _kernel_depends(job: Job) -> tuple[KernelDependency, ...]:
+    listed = job.project.manifest.kernel_depends(job.claims.backend.kind)
+    return tuple(KernelDependency(item.repo_id, item.version, item.revision) for item in listed)
+
+
+def _pack(job: Job, workplace: Workplace, making: _Making | None, package: Path, wheels: Path) -> Path:
     """The wheel, in `wheels`."""
     general = job.project.manifest.general
     name = WheelName.of(job.claims, general.version, job.wheel_tag)
@@ -193,15 +216,17 @@ def _pack(job: Job, workplace: Workplace, action: Action, package: Path, wheels:
     record = provenance(
         builder=BUILDER,
         source=job.project.source.digest,
-        action=action,
+        action=making.action if making else None,
+        headers=making.headers if making else {},
         locks=locks.digests(job.planned.trees),
         executor=workplace.executor.name,
         hermetic=workplace.executor.hermetic,
     )
     records = {
         "claims.json": canonical_json(job.claims.to_json()),
-        "compile.json": job.spec.to_bytes(),
         "provenance.json": record,
+        SOURCES: canonical_json([entry.to_json() for entry in list_tree(job.project.tree.path)]),
+        **({"compile.json": job.spec.to_bytes()} if job.spec else {}),
     } | {f"locks/{lock}.toml": locks[lock].dump().encode() for lock in job.planned.trees}
     wheels.mkdir()
     write_wheel(
@@ -210,7 +235,7 @@ def _pack(job: Job, workplace: Workplace, action: Action, package: Path, wheels:
         metadata={"License": general.license, "Summary": f"GPU kernel {general.name}"},
         framework=job.claims.framework,
         python_abi=job.claims.python_abi,
-        requires=[item.package for item in _python_depends(job)],
+        requires=[*_framework(job), *(item.package for item in _python_depends(job))],
         package=package,
         records=records,
     )
@@ -234,6 +259,7 @@ def _variant(job: Job, workplace: Workplace, report: Report, package: Path, whee
         files=tuple(list_tree(package)),
         lock=workplace.locks.digest(job.planned.trees),
         hermetic=workplace.executor.hermetic,
+        kernel_depends=_kernel_depends(job),
     )
 
 

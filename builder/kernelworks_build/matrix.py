@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -12,16 +12,26 @@ from kernelworks.model.variant import Platform
 from kernelworks.model.variant_name import Version2, parse_version
 from kernelworks_build.toml import read_toml
 
-__all__ = ["BackendRow", "Matrix", "Toolkit", "TorchRow"]
+__all__ = ["BackendRow", "Framework", "Library", "Matrix", "Toolkit", "TorchRow"]
 
 
 @dataclass(frozen=True)
 class TorchRow:
-    """A torch release: full version text, lock file, C++ standard of its headers."""
+    """A torch release.
+
+    Attributes:
+        release: Full version text.
+        lock: Name of its lock.
+        std: C++ standard of its headers.
+        full_abi: Whether variants are built for its full ABI; else it serves the stable one.
+        builds: Backend -> the toolkits with which it is published; nothing is known of a backend that is not there.
+    """
 
     release: str
     lock: str
     std: int
+    full_abi: bool = True
+    builds: Mapping[str, tuple[Version2, ...]] = field(default_factory=dict)
 
     @property
     def minor(self) -> Version2:
@@ -38,21 +48,59 @@ class Toolkit:
 
 
 @dataclass(frozen=True)
+class Framework:
+    """What is compiled against a framework; paths are those inside the sandbox.
+
+    Attributes:
+        mount: Where its tree is mounted.
+        include: Folders with headers.
+        libraries: What is linked, from `lib` of the tree.
+    """
+
+    name: str
+    mount: str
+    include: tuple[str, ...]
+    libraries: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Library:
+    """A C++ library that `depends` may name.
+
+    Attributes:
+        lock: Its headers; None where nobody provides them.
+        include: Folders with them, relative to the tree.
+        missing: Why nobody does.
+    """
+
+    lock: str | None
+    include: tuple[str, ...] = ()
+    missing: str = ""
+
+    @property
+    def mount(self) -> str:
+        """Where its tree is mounted."""
+        return f"/opt/{self.lock}"
+
+
+@dataclass(frozen=True)
 class BackendRow:
     """How the sources of one backend are compiled; flags and paths are those inside the sandbox.
 
     Attributes:
         unit_memory: Peak bytes of one translation unit, by kind of torch ABI: `full`, `stable`.
+        framework_libraries: Framework -> the libraries of it that are linked besides those of any backend.
         device_suffixes: File suffixes that go to the device compiler.
         arch_flags: Templates of the device compiler's flag for one arch, by kind of code (`sass`, `ptx`).
         unit_flags: Templates of its flags that differ between units.
         mount: Where the toolkit's tree is mounted.
+        editor_flags: Flags by which clang reads its device code.
     """
 
     name: str
     toolkits: tuple[Toolkit, ...]
     defines: tuple[str, ...]
-    torch_libraries: tuple[str, ...]
+    framework_libraries: Mapping[str, tuple[str, ...]]
     libraries: tuple[str, ...]
     library_dirs: tuple[str, ...]
     include_dirs: tuple[str, ...]
@@ -63,18 +111,32 @@ class BackendRow:
     unit_flags: tuple[str, ...]
     mount: str | None
     unit_memory: Mapping[str, int]
+    editor_flags: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Matrix:
-    """Everything that can be built here."""
+    """Everything that can be built here.
+
+    Attributes:
+        abi3: The oldest CPython whose stable ABI is built for.
+        abi3_headers: The CPython whose headers are taken for that.
+        python: CPython -> the lock of its headers.
+        tvm_ffi: The release of tvm-ffi that is built for.
+        depends: The C++ libraries that `depends` may name besides torch.
+    """
 
     platform: Platform
     wheel_tag: str
     abi3: Version2
+    abi3_headers: Version2
+    python: Mapping[Version2, str]
     stable_abi_since: Version2
     torch: tuple[TorchRow, ...]
+    tvm_ffi: TorchRow
+    frameworks: Mapping[str, Framework]
     backends: Mapping[str, BackendRow]
+    depends: Mapping[str, Library]
 
     def with_torch(self, releases: Iterable[str]) -> Matrix:
         """The matrix with those of `releases` that are new to it, built like its newest one."""
@@ -96,10 +158,29 @@ class Matrix:
             platform=Platform(platform["cpu"], platform["os"], parse_version(platform["glibc"])),
             wheel_tag=platform["wheel-tag"],
             abi3=parse_version(data["python"]["abi3"]),
+            abi3_headers=parse_version(data["python"]["abi3-headers"]),
+            python={parse_version(version): lock for version, lock in data["python"]["locks"].items()},
             stable_abi_since=parse_version(data["stable-abi"]["since"]),
-            torch=tuple(TorchRow(row["release"], row["lock"], row["std"]) for row in data["torch"]),
+            torch=tuple(map(_torch, data["torch"])),
+            tvm_ffi=_torch(data["tvm-ffi"]),
+            frameworks={name: _framework(name, row) for name, row in data["framework"].items()},
             backends={name: _backend(name, row) for name, row in data["backend"].items()},
+            depends={name: _library(row) for name, row in data["depends"].items()},
         )
+
+
+def _torch(row: dict[str, Any]) -> TorchRow:
+    builds = {backend: tuple(map(parse_version, versions)) for backend, versions in row.get("builds", {}).items()}
+    return TorchRow(row["release"], row["lock"], row["std"], row.get("full-abi", True), builds)
+
+
+def _framework(name: str, row: dict[str, Any]) -> Framework:
+    mount = row["mount"]
+    return Framework(name, mount, tuple(f"{mount}/{folder}" for folder in row["include"]), tuple(row["libraries"]))
+
+
+def _library(row: dict[str, Any]) -> Library:
+    return Library(row.get("lock"), tuple(row.get("include", ())), row.get("missing", ""))
 
 
 def _backend(name: str, row: dict[str, Any]) -> BackendRow:
@@ -117,7 +198,7 @@ def _backend(name: str, row: dict[str, Any]) -> BackendRow:
             for toolkit in row["toolkit"]
         ),
         defines=strings("defines"),
-        torch_libraries=strings("torch-libraries"),
+        framework_libraries={name: tuple(found) for name, found in row["framework-libraries"].items()},
         libraries=strings("libraries"),
         library_dirs=strings("library-dirs"),
         include_dirs=strings("include-dirs"),
@@ -128,4 +209,5 @@ def _backend(name: str, row: dict[str, Any]) -> BackendRow:
         unit_flags=strings("unit-flags"),
         mount=row.get("mount"),
         unit_memory=row["unit-memory"],
+        editor_flags=strings("editor-flags"),
     )

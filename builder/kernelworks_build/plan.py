@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from kernelworks.model.variant import BackendFacts, DeviceArchs, FrameworkFacts, Platform, PythonAbi
-from kernelworks.model.variant_name import VariantName, Version2, format_version, parse_version
+from kernelworks.model.variant_name import Version2, format_version, parse_version
 from kernelworks_build.capabilities import Selection, select
 from kernelworks_build.errors import PlanError
 from kernelworks_build.manifest import Component, Manifest
-from kernelworks_build.matrix import BackendRow, Matrix, Toolkit, TorchRow
+from kernelworks_build.matrix import BackendRow, Framework, Matrix, Toolkit, TorchRow
+from kernelworks_build.targets import Skipped, Target, loading, targets
+from kernelworks_build.toolchain.sysroot import ROOT
 
 __all__ = ["BuildPlan", "PlannedVariant", "Skipped", "make_plan"]
 
@@ -25,30 +27,27 @@ class PlannedVariant:
         backend: The device side; `archs` are those of all components together.
         components: Names of the components that are compiled.
         archs: Component name -> the archs that this component is compiled for.
-        torch: The release whose headers it is compiled against.
-        torch_releases: Every locked release that it claims to load with.
-        trees: Names of the locked trees it needs.
+        headers: The release of its framework whose headers it is compiled against; None where nothing is compiled.
+        torch_releases: Every locked release of torch that it claims to load with.
+        against: The framework that it is compiled against.
+        python: The CPython whose headers it is compiled with; None where nothing is compiled.
+        includes: Component name -> the folders with headers of the C++ libraries that it depends on.
+        trees: Names of the locked trees it needs -> where they are mounted; none where nothing is compiled.
     """
 
     name: str
     framework: FrameworkFacts
     backend: BackendFacts
     python_abi: PythonAbi
+    python: Version2 | None
     platform: Platform
     components: tuple[str, ...]
     archs: Mapping[str, DeviceArchs]
-    torch: TorchRow
+    includes: Mapping[str, tuple[str, ...]]
+    headers: TorchRow | None
     torch_releases: tuple[str, ...]
-    trees: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Skipped:
-    """What a manifest asks for and is not built, and why; `faulty` where no builder could ever build it."""
-
-    subject: str
-    reason: str
-    faulty: bool = False
+    against: Framework | None
+    trees: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -120,57 +119,94 @@ class _Planner:
     def plan(self, backend: str) -> Iterator[PlannedVariant | Skipped]:
         """Every variant of `backend`, and what is left out."""
         row = self.matrix.backends.get(backend)
-        floor = self.manifest.stable_abi(backend)
-        if row is None:
+        if row is None and self.manifest.framework.compiled:
             yield Skipped(backend, f"this backend is not built yet (built are: {', '.join(self.matrix.backends)})")
-        elif self.manifest.torch is None:
-            yield Skipped(backend, "only kernels with a `[torch]` table are built yet")
-        elif floor is None:
-            yield Skipped(backend, f"full torch ABI is not built yet; set `[torch.stable-abi] {backend} = ...`")
-        else:
-            since, asked = self.matrix.stable_abi_since, format_version(floor)
-            releases = [one for one in self.matrix.torch if one.minor >= floor and one.lock in self.locks]
-            if floor < since:
-                reason = f"torch {asked} has no stable ABI; the first is that of {format_version(since)}"
-                yield Skipped(backend, reason, faulty=True)
-            elif not releases:
-                newest = max(self.matrix.torch, key=lambda one: one.minor).release
-                yield Skipped(backend, f"no torch release from {asked} on is locked (newest: {newest})", faulty=True)
+            return
+        for target in targets(self.manifest, self.matrix, self.locks, backend):
+            if isinstance(target, Skipped):
+                yield target
+            elif row is None or not target.compiled:
+                yield self._plan_python(backend, target)
             else:
                 for toolkit in row.toolkits:
-                    yield from self._plan_toolkit(row, toolkit, floor, releases)
+                    yield from self._plan_toolkit(row, toolkit, target)
 
-    def _plan_toolkit(
-        self, row: BackendRow, toolkit: Toolkit, floor: Version2, releases: Sequence[TorchRow]
-    ) -> Iterator[PlannedVariant | Skipped]:
-        framework, platform = FrameworkFacts("torch-stable-abi", floor), self.matrix.platform
-        name = str(VariantName(framework.kind, floor, None, row.name, toolkit.version, platform.cpu, platform.os))
+    def _plan_python(self, backend: str, target: Target) -> PlannedVariant:
+        """The variant of a kernel that is Python alone, for `backend`."""
+        return PlannedVariant(
+            name=target.variant_name(self.matrix, backend, None),
+            framework=target.framework,
+            backend=BackendFacts(backend, None),
+            python_abi=target.python_abi,
+            python=None,
+            platform=Platform(None, None, None),
+            components=(),
+            archs={},
+            includes={},
+            headers=None,
+            torch_releases=(),
+            against=None,
+            trees={},
+        )
+
+    def _plan_toolkit(self, row: BackendRow, toolkit: Toolkit, target: Target) -> Iterator[PlannedVariant | Skipped]:
+        name = target.variant_name(self.matrix, row.name, toolkit.version)
         components = self._components(row, toolkit)
         selections = {
             component.name: _select(component, toolkit, self.archs.get(row.name))
             for component in (components if toolkit.archs else ())
         }
         bare = {component: found for component, found in selections.items() if not found.archs.sass}
-        if reasons := tuple(self._reasons(row, toolkit, components, bare)):
-            yield Skipped(name, "; ".join(reasons), faulty=bool(bare))
+        reasons = [*_torch_reasons(row, toolkit, target), *self._reasons(row, toolkit, components, bare)]
+        if reasons:
+            hopeless = any(self._has_no_code(row, component) for component in components if component.name in bare)
+            yield Skipped(name, "; ".join(reasons), faulty=hopeless)
             return
         for component, selection in selections.items():
             if selection.without_code:
                 idle = _quoted(selection.without_code)
                 yield Skipped(f"{name} {component}", f"{idle} gives no code with this toolkit ({_supported(toolkit)})")
+        for left in self.manifest.components_of(row.name):
+            if left not in components:
+                yield Skipped(f"{name} {left.name}", f"it needs toolkit {left.toolkit_minver} or newer")
         archs = {component: selection.archs for component, selection in selections.items()}
         yield PlannedVariant(
             name=name,
-            framework=framework,
+            framework=target.framework,
             backend=BackendFacts(row.name, toolkit.version, _union(archs.values())),
-            python_abi=PythonAbi("abi3", self.matrix.abi3),
-            platform=platform,
+            python_abi=target.python_abi,
+            python=target.python,
+            platform=self.matrix.platform,
             components=tuple(component.name for component in components),
             archs=archs,
-            torch=releases[0],
-            torch_releases=tuple(one.release for one in releases),
-            trees=("host", "sysroot", "python", "tools", releases[0].lock, *filter(None, [toolkit.lock])),
+            includes={component.name: self._includes(component) for component in components},
+            headers=target.releases[0],
+            torch_releases=tuple(
+                one.release for one in loading(target.releases, row.name, toolkit.version) if target.table == "torch"
+            ),
+            against=self.matrix.frameworks[target.table],
+            trees=self._trees(row, toolkit, target, components),
         )
+
+    def _trees(
+        self, row: BackendRow, toolkit: Toolkit, target: Target, components: Sequence[Component]
+    ) -> dict[str, str]:
+        """The locked trees that a variant needs, and where they are mounted."""
+        libraries = [self.matrix.depends[name] for name in _foreign(components)]
+        places = {
+            "host": "/usr",
+            "sysroot": ROOT,
+            target.python and self.matrix.python[target.python]: "/opt/python",
+            "tools": "/opt/tools",
+            target.releases[0].lock: self.matrix.frameworks[target.table].mount,
+            toolkit.lock: row.mount,
+            **{library.lock: library.mount for library in libraries},
+        }
+        return {lock: place for lock, place in places.items() if lock and place}
+
+    def _includes(self, component: Component) -> tuple[str, ...]:
+        libraries = [self.matrix.depends[name] for name in _foreign([component])]
+        return tuple(f"{library.mount}/{folder}" for library in libraries for folder in library.include)
 
     def _components(self, row: BackendRow, toolkit: Toolkit) -> list[Component]:
         """The components of a backend, without those that need a newer toolkit."""
@@ -180,6 +216,11 @@ class _Planner:
             return not (minver and toolkit.version and toolkit.version < minver.minor)
 
         return [component for component in self.manifest.components_of(row.name) if fits(component)]
+
+    def _has_no_code(self, row: BackendRow, component: Component) -> bool:
+        """Whether no toolkit at all makes device code of `component`."""
+        archs = self.archs.get(row.name)
+        return not any(_select(component, toolkit, archs).archs.sass for toolkit in row.toolkits)
 
     def _reasons(
         self,
@@ -196,13 +237,33 @@ class _Planner:
             yield f"toolkit {format_version(toolkit.version)} is newer than maxver {format_version(maxver)}"
         if toolkit.lock and toolkit.lock not in self.locks:
             yield f"`{toolkit.lock}` is not locked; run `kernel-build lock`"
-        if foreign := sorted({name for component in components for name in component.depends} - {"torch"}):
-            yield f"{_quoted(foreign)} in `depends` cannot be provided yet"
+        for name in _foreign(components):
+            provided = self.matrix.depends.get(name)
+            if provided is None or provided.lock is None:
+                yield f"`{name}` in `depends` cannot be provided: {provided.missing if provided else 'nobody packs it'}"
+            elif provided.lock not in self.locks:
+                yield f"`{provided.lock}` is not locked; run `kernel-build lock`"
         for component, selection in bare.items():
             idle = _quoted(selection.without_code)
             yield f"{idle} gives no code, so `{component}` would have none ({_supported(toolkit)})"
         if not components:
             yield "every component needs a newer toolkit"
+
+
+def _torch_reasons(row: BackendRow, toolkit: Toolkit, target: Target) -> Iterator[str]:
+    """Why no torch of `target` would ever load what `toolkit` makes."""
+    if toolkit.version and not loading(target.releases, row.name, toolkit.version):
+        built = "; ".join(
+            f"torch {one.release} with {', '.join(map(format_version, one.builds[row.name]))}"
+            for one in target.releases
+        )
+        made = format_version(toolkit.version)
+        yield f"no torch is known to be published that loads what toolkit {made} makes (known: {built})"
+
+
+def _foreign(components: Sequence[Component]) -> tuple[str, ...]:
+    """The C++ libraries besides torch that `components` are compiled against."""
+    return tuple(sorted({name for component in components for name in component.depends} - {"torch"}))
 
 
 def _select(component: Component, toolkit: Toolkit, archs: Sequence[str] | None) -> Selection:

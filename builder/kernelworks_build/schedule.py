@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from itertools import accumulate
 from pathlib import Path
 
 __all__ = ["available_memory", "cores", "parallel_units"]
@@ -10,16 +12,20 @@ __all__ = ["available_memory", "cores", "parallel_units"]
 _CGROUP = Path("/sys/fs/cgroup")
 
 
-def parallel_units(requested: int | None, *, unit_memory: int, cores: int, memory: int) -> int:
+def parallel_units(requested: int | None, *, unit_memory: Sequence[int], cores: int, memory: int) -> int:
     """Units at once: `requested` or the number of cores, but no more than fit into memory, and at least one.
+
+    So many of the largest fit together; which of them really meet is then all the same.
 
     Args:
         requested: What the user asked for, or None.
-        unit_memory: Peak bytes of one unit.
+        unit_memory: Peak bytes of each unit.
         cores: Cores of the machine.
         memory: Bytes that are free.
     """
-    return max(1, min(requested or cores, memory // unit_memory))
+    largest = accumulate(sorted(unit_memory, reverse=True))
+    fitting = sum(1 for together in largest if together <= memory)
+    return max(1, min(requested or cores, fitting))
 
 
 def available_memory() -> int:

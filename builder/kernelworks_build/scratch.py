@@ -11,7 +11,7 @@ from filelock import FileLock, Timeout
 
 from kernelworks_build.toolchain.tree import remove
 
-__all__ = ["scratch"]
+__all__ = ["scratch", "sweep"]
 
 _PREFIX = ".building-"
 
@@ -23,7 +23,7 @@ def scratch(root: Path) -> Iterator[Path]:
     A lock beside it tells that its owner lives; the system releases it however the owner ends.
     """
     root.mkdir(parents=True, exist_ok=True)
-    _sweep(root)
+    sweep(root)
     folder = root / f"{_PREFIX}{secrets.token_hex(8)}"
     with FileLock(f"{folder}.lock") as owner:
         folder.mkdir()
@@ -34,8 +34,12 @@ def scratch(root: Path) -> Iterator[Path]:
             Path(owner.lock_file).unlink(missing_ok=True)
 
 
-def _sweep(root: Path) -> None:
+def sweep(root: Path) -> list[Path]:
+    """The folders below `root` whose owners ended early, removed."""
+    gone = []
     for path in root.glob(f"{_PREFIX}*.lock"):
         with suppress(Timeout), FileLock(path, timeout=0):  # unless its owner lives
             remove(path.with_suffix(""))
             path.unlink(missing_ok=True)
+            gone.append(path.with_suffix(""))
+    return gone

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from kernelworks.model.index import Source
 
-__all__ = ["copy_files", "git_state"]
+__all__ = ["copy_files", "git_state", "uncommitted"]
 
 
 def copy_files(folder: Path, paths: Iterable[str], target: Path) -> None:
@@ -31,7 +31,14 @@ def git_state(project: Path, paths: Iterable[str], digest: str) -> Source:
     commit = _git(project, "rev-parse", "--verify", "HEAD")
     if tracked is None or commit is None or "build.toml" not in tracked.split("\0"):
         return Source(digest)
-    return Source(digest, commit.strip(), dirty=bool(_git(project, "status", "--porcelain", "--", *declared)))
+    return Source(digest, commit.strip(), dirty=bool(uncommitted(project, declared)))
+
+
+def uncommitted(project: Path, paths: Iterable[str]) -> tuple[str, ...]:
+    """Those of the files `paths` that differ from git's commit or are not tracked; none where there is no git."""
+    listed = (_git(project, "ls-files", "-z", "-m", "-o", "--", *paths) or "").split("\0")
+    staged = (_git(project, "diff", "--name-only", "--relative", "-z", "--cached", "--", *paths) or "").split("\0")
+    return tuple(sorted({*listed, *staged} - {""}))
 
 
 def _git(project: Path, *arguments: str) -> str | None:

@@ -18,13 +18,14 @@ from pathlib import Path, PurePosixPath
 
 from kernelworks.errors import RepositoryError
 from kernelworks.model.decode import parse_json
+from kernelworks.model.metadata import METADATA_NAME
 from kernelworks.model.variant import FrameworkFacts, PythonAbi
 from kernelworks.model.variant_name import format_version, version_digits
 from kernelworks.zip_errors import BROKEN_ZIP
 from kernelworks_build.claims import Claims
 from kernelworks_build.errors import PackError
 
-__all__ = ["WheelName", "unpack_wheel", "write_wheel"]
+__all__ = ["WheelName", "read_records", "unpack_wheel", "write_wheel"]
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the first date that a zip file can hold
 _UNREADABLE: tuple[type[Exception], ...] = (OSError, csv.Error, *BROKEN_ZIP)
@@ -58,7 +59,7 @@ class WheelName:
     @classmethod
     def of(cls, claims: Claims, version: int, platform_tag: str) -> WheelName:
         """The name of the wheel of one variant; the platform is in the tag, the rest of the variant in the version."""
-        local = claims.name.removesuffix(f"-{claims.platform.cpu}-{claims.platform.os}")
+        local = claims.name.replace(f"-{claims.platform.cpu}-{claims.platform.os}", "")
         tag = f"{_python_tags(claims.python_abi)}-{platform_tag}"
         return cls(claims.package, f"{version}+{local.replace('-', '.')}", tag)
 
@@ -116,6 +117,24 @@ def unpack_wheel(path: Path, target: Path) -> tuple[Claims, Path]:
     with zipfile.ZipFile(path) as archive:
         archive.extractall(target, [name for name in archive.namelist() if name.startswith(f"{claims.package}/")])
     return claims, target / claims.package
+
+
+def read_records(path: Path) -> tuple[Claims, dict[str, bytes]]:
+    """The claims of the wheel at `path`, and what it records: `write_wheel`'s `records` and the package's metadata.
+
+    Raises:
+        PackError: As `unpack_wheel`.
+    """
+    claims = _proved(path)
+    with zipfile.ZipFile(path) as archive:
+        found = {name.partition("/kernelworks/"): name for name in archive.namelist()}
+        records = {
+            key: archive.read(name) for (folder, _, key), name in found.items() if key and folder.endswith(".dist-info")
+        }
+        metadata = f"{claims.package}/{METADATA_NAME}"
+        if metadata in archive.namelist():
+            records[METADATA_NAME] = archive.read(metadata)
+        return claims, records
 
 
 def _proved(path: Path) -> Claims:

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
         use_kernelized_func,
     )
     from kernelworks.load import LoadedKernel, get_loaded_kernels
-    from kernelworks.locked import get_locked_kernel, load_kernel
+    from kernelworks.locking.locked import get_locked_kernel, load_kernel
 
 __all__ = [
     "CUDAProperties",
@@ -111,7 +111,7 @@ __all__ = [
     "use_kernelized_func",
 ]
 
-_HOMES = ("_version", "errors", "dependencies", "load", "api", "locked", "layers")
+_HOMES = ("_version", "errors", "dependencies", "load", "api", "locking.locked", "layers")
 """The modules with the public names, the quickest to import first."""
 
 

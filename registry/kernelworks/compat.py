@@ -11,7 +11,7 @@ from typing import Any
 
 from kernelworks.backends import registered
 from kernelworks.backends.spec import HostBackend
-from kernelworks.demangle import demangle
+from kernelworks.binaries.demangle import demangle
 from kernelworks.host import HostEnv
 from kernelworks.lookup import Absent
 from kernelworks.model.cpu_features import single_flags

@@ -28,20 +28,23 @@ def sync_tree(root: Path) -> None:
                 sync(path)
 
 
-def replace_file(path: Path, data: bytes, *, mode: int = 0o666) -> None:
+def replace_file(path: Path, data: bytes, *, mode: int = 0o666, durable: bool = True) -> None:
     """Let `path` hold `data`: a reader finds the old bytes or the new ones, and after the return the new ones.
 
     The folder must exist; what is written meanwhile lies beside `path` under a name with a leading dot. Of `mode`,
-    the permissions, the umask takes its share.
+    the permissions, the umask takes its share. What is not `durable` takes no time of the disk, and a power cut may
+    leave any bytes of it.
     """
     incoming = path.with_name(f".{path.name}.{os.urandom(8).hex()}")
     try:
         incoming.touch(mode, exist_ok=False)
         with incoming.open("wb") as file:
             file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
         incoming.replace(path)
     finally:
         incoming.unlink(missing_ok=True)
-    sync(path.parent)
+    if durable:
+        sync(path.parent)

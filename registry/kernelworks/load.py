@@ -171,7 +171,7 @@ class _KernelLoader(SourceLoader):
             folder = plan.prepare()
             step = Step(spec.name, subject, plan.dependencies())
         self._plan = plan
-        self.contents = Contents(folder, {entry.path: entry for entry in plan.variant.files}, step)
+        self.contents = Contents.verified(folder, plan.variant.files, step)
         self.path = spec.origin = f"{folder}/__init__.py"
         spec.submodule_search_locations = [str(folder)]
         _finder.contents[spec.name] = self.contents
@@ -274,12 +274,12 @@ def _forget(name: str) -> bool:
 
 
 def _recalled(name: str) -> Plan:
-    from kernelworks.recall import recalled  # noqa: PLC0415  # needed by few
+    from kernelworks.cache.recall import recalled  # noqa: PLC0415  # needed by few
 
     return recalled(name)
 
 
 def _remember(name: str, kernel: LoadedKernel) -> None:
-    from kernelworks.recall import remember  # noqa: PLC0415  # it imports this module
+    from kernelworks.cache.recall import remember  # noqa: PLC0415  # it imports this module
 
     remember(name, kernel)

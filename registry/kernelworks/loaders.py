@@ -1,22 +1,25 @@
 """How the modules of a kernel are executed: from bytes that are proved when they are read.
 
 No bytecode is read or written. A source is read once, compared with its digest and compiled, however long after the
-kernel was verified that is. A shared object is looked at before `dlopen`: one that is cut short would end the process.
+kernel was verified that is. A shared object is looked at before `dlopen`: one that has been touched since then has to
+have its digest still, and one that is cut short would end the process.
 """
 
 from __future__ import annotations
 
 import importlib
 import io
+import os
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass
-from importlib.machinery import ExtensionFileLoader, ModuleSpec, SourceFileLoader
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from importlib.machinery import EXTENSION_SUFFIXES, ExtensionFileLoader, ModuleSpec, SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
-from kernelworks import elf
+from kernelworks.binaries import elf
+from kernelworks.cache.markers import stamp
 from kernelworks.dependencies import Step, taking
 from kernelworks.errors import VerifyError
 from kernelworks.model.digest import FileEntry
@@ -29,11 +32,26 @@ _HINT = "it has changed since the kernel was verified: load it in a new process"
 
 @dataclass(frozen=True)
 class Contents:
-    """The verified folder of a kernel, its files by path, and the step that importing one of them is."""
+    """The files of a kernel.
+
+    Attributes:
+        folder: The verified folder.
+        files: By path.
+        step: What importing one of them is.
+        stamps: Path -> `stamp` of each shared object, taken when the folder was verified.
+    """
 
     folder: Path
     files: Mapping[str, FileEntry]
     step: Step
+    stamps: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+    @classmethod
+    def verified(cls, folder: Path, files: Iterable[FileEntry], step: Step) -> Contents:
+        """The contents of `folder`, which has just been verified."""
+        by_path = {entry.path: entry for entry in files}
+        libraries = [path for path in by_path if path.endswith(tuple(EXTENSION_SUFFIXES))]
+        return cls(folder, by_path, step, {path: stamp((folder / path).lstat()) for path in libraries})
 
     def listed(self, path: str) -> FileEntry:
         """What the file at `path`, in full, must be.
@@ -89,6 +107,10 @@ class ExtensionLoader(ExtensionFileLoader):
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         entry = self.contents.listed(self.path)
+        if stamp(os.lstat(self.path)) != self.contents.stamps[entry.path]:
+            with Path(self.path).open("rb") as file:
+                for fault in content_faults(entry, file):
+                    raise self.contents.refusal(fault, _HINT)
         if sys.platform == "linux":
             try:
                 elf.check(self.path)

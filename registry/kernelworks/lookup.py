@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from kernelworks import libraries, symbols
+from kernelworks.binaries import libraries, symbols
 from kernelworks.host import HostEnv
 from kernelworks.model.variant import Variant
 

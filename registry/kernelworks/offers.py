@@ -1,8 +1,5 @@
 """What may be loaded: the variants of a revision or folder, and how the verified folder of one of them is had.
 
-Of several registries the first that has the repository answers. One that cannot be read is an error and never a
-reason to ask the next: whoever can keep a registry from answering must not choose what is loaded instead.
-
 Without a version, those come first that are newest and not withdrawn; if all are withdrawn, the newest of them.
 """
 
@@ -12,16 +9,17 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernelworks import settings
-from kernelworks.elf import ElfError
-from kernelworks.errors import KernelworksError, UnknownRepositoryError
+from kernelworks.binaries.elf import ElfError
+from kernelworks.cache.markers import Markers
+from kernelworks.errors import KernelworksError
 from kernelworks.host import HostEnv
 from kernelworks.load import Origin
 from kernelworks.lookup import Absent, look_into, look_up
-from kernelworks.markers import Markers
 from kernelworks.model.beside import BESIDE
 from kernelworks.model.variant import Variant
 from kernelworks.policy import Rules, read_policy
@@ -30,6 +28,7 @@ from kernelworks.transport import Transport, connect, parse_index
 from kernelworks.transport.directory_layout import BUILD
 from kernelworks.transport.repo_id import is_pinned, version_ref
 from kernelworks.transport.revision import Revision
+from kernelworks.transport.several import first_having
 from kernelworks.trust import check_allowed, check_trust
 from kernelworks.verify import REBUILD
 
@@ -51,6 +50,7 @@ class Request:
         consent: To run code of a publisher whom nobody has called trusted.
         agent: What a server is told of who asks.
         offline: Whether no server may be asked.
+        named_by_file: Whether a file alone names the registry, as for `connect`.
     """
 
     repo_id: str
@@ -59,6 +59,7 @@ class Request:
     consent: bool = False
     agent: str = ""
     offline: bool = False
+    named_by_file: bool = False
 
 
 def _as_it_is(variant: Variant) -> Variant:
@@ -98,22 +99,12 @@ def published_offers(request: Request, registries: Sequence[str | os.PathLike[st
     Raises:
         KernelworksError: It cannot be read, lacks what is asked for, or the policy forbids it.
     """
-    absent = []
-    for location in registries:
-        transport = connect(location, settings.cache_layers(), agent=request.agent, offline=request.offline)
-        try:
-            yield from _offers(request, transport, read_policy(settings.policy(), transport.location))
-        except UnknownRepositoryError as error:
-            absent.append(error)
-        else:
-            return
-    if len(absent) == 1:
-        raise absent[0]
-    raise UnknownRepositoryError(
-        f"no registry has repository `{request.repo_id}`: {'; '.join(error.message for error in absent)}",
-        hint=absent[0].hint,
-        repo_id=request.repo_id,
+    caches, agent = settings.cache_layers(), request.agent
+    transports = (
+        connect(one, caches, agent=agent, offline=request.offline, named_by_file=request.named_by_file)
+        for one in registries
     )
+    yield from first_having(request.repo_id, transports, partial(_begun, request))
 
 
 def local_offer(subject: str, folder: Path) -> Offer:
@@ -148,6 +139,12 @@ def override_offer(repo_id: str, folder: Path) -> Offer:
     except KernelworksError as error:
         error.hint = "; ".join(filter(None, (error.hint, f"LOCAL_KERNELS names this folder for `{repo_id}`")))
         raise
+
+
+def _begun(request: Request, transport: Transport) -> Iterator[Offer]:
+    """What `transport` offers; that it has the repository is known when this returns."""
+    offers = _offers(request, transport, read_policy(settings.policy(), transport.location))
+    return chain((next(offers),), offers)
 
 
 def _offers(request: Request, transport: Transport, rules: Rules) -> Iterator[Offer]:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from kernelworks.errors import RepositoryError, UsageError
 from kernelworks.model.decode import Node, parse_json
+from kernelworks.transport.directory import folder_of
 from kernelworks.transport.url import endpoint_of, is_url
 
 __all__ = ["NO_RULES", "Rules", "read_policy"]
@@ -71,7 +72,8 @@ def read_policy(path: Path | None, registry: str) -> Rules:
         raise UsageError(
             f"the policy cannot be read: {error}", hint="repair it, or name another by KERNELWORKS_POLICY"
         ) from error
-    found = (rules for name, rules in known.items() if name == _ANY or _location(name) == registry)
+    here = _location(registry)
+    found = (rules for name, rules in known.items() if name == _ANY or _location(name) == here)
     return sum(found, Rules(origin=str(path)))
 
 
@@ -89,5 +91,5 @@ def _name(node: Node) -> str:
 
 
 def _location(name: str) -> str:
-    """As transports spell it."""
-    return endpoint_of(name) if is_url(name) else str(Path(name).expanduser().absolute())
+    """The one form of a URL or folder: no link and no detour leads around a rule."""
+    return endpoint_of(name) if is_url(name) else str(folder_of(name).resolve())

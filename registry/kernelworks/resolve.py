@@ -60,6 +60,9 @@ class WayOut:
     remedies: tuple[str, ...]
     in_call: bool
 
+    def __str__(self) -> str:
+        return f"to use `{self.variant.name}`, {' and '.join(self.remedies)}"
+
     def to_json(self) -> dict[str, Any]:
         return {"variant": self.variant.name, "remedies": list(self.remedies), "in_call": self.in_call}
 
@@ -116,5 +119,4 @@ def _hint(misses: Sequence[Rejected]) -> str:
     ways = ways_out(misses)
     if not ways:
         return f"nearest is `{misses[0].variant.name}`; ask the publisher for a variant that fits"
-    texts = [f"to use `{way.variant.name}`, {' and '.join(way.remedies)}" for way in ways]
-    return "; or ".join([*texts, *(["ask the publisher for one that fits"] if len(ways) == 1 else [])])
+    return "; or ".join([*map(str, ways), *(["ask the publisher for one that fits"] if len(ways) == 1 else [])])

@@ -87,7 +87,8 @@ def _locked_offers(request: Request, source: Source, lock: Lock) -> Iterator[Off
         return
     pin = lock.find(need)
     registries = (pin.registry,) if pin.registry else source.registries
-    for offer in published_offers(replace(request, version=None, revision=pin.commit), registries):
+    pinned = replace(request, version=None, revision=pin.commit, named_by_file=pin.registry is not None)
+    for offer in published_offers(pinned, registries):
         yield replace(offer, complete=partial(_proved, offer, pin, lock.origin)) if pin.variants else offer
 
 

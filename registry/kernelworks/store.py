@@ -27,13 +27,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from kernelworks.cache.locks import exclusive, try_lock
+from kernelworks.cache.markers import Markers
+from kernelworks.cache.unpack import RefusedError, copy_files, unpack
 from kernelworks.durable import sync, sync_tree
 from kernelworks.errors import HostError, KernelworksError
-from kernelworks.locks import exclusive, try_lock
-from kernelworks.markers import Markers
 from kernelworks.model.digest import FileEntry
 from kernelworks.model.variant import Variant
-from kernelworks.unpack import RefusedError, copy_files, unpack
 from kernelworks.verify import Fault, check_folder, verify_error
 
 __all__ = ["Store"]

@@ -47,6 +47,7 @@ def check_trust(transport: Transport, repo_id: str, commit: str, rules: Rules) -
         raise TransportError(
             f"registry `{transport.location}` does not say whether `{publisher}` is a trusted publisher:"
             f" {error.message}",
+            hint=error.hint,
             publisher=publisher,
             registry=transport.location,
         ) from error

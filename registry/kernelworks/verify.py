@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
@@ -28,6 +29,8 @@ REBUILD = "build or download the folder again"
 """The hint where a folder of this machine is damaged."""
 REPUBLISH = "the registry's copy is damaged: whoever published it can publish it again"
 """The hint where a registry has other bytes than were published into it, or lacks some."""
+
+_log = logging.getLogger("kernelworks")
 
 _SHOWN = 5
 
@@ -101,6 +104,7 @@ def verify_error(subject: str, faults: tuple[Fault, ...], *, hint: str | None) -
 
 def _remote_faults(entry: FileEntry, open_file: Callable[[FileEntry], BinaryIO]) -> Iterator[Fault]:
     try:
+        _log.info("reading `%s`: %d bytes", entry.path, entry.size)
         with open_file(entry) as stream:
             yield from content_faults(entry, stream)
     except RepositoryError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from http import HTTPStatus
 
 from anyio import create_task_group, sleep, to_thread
 from fastapi import FastAPI
@@ -13,6 +14,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Match
 
 from kernelworks._version import __version__
 from kernelworks_server import openapi
@@ -100,8 +102,15 @@ async def _refuse(_: Request, error: Exception) -> Response:
     return JSONResponse(body, status, headers)
 
 
-async def _refuse_address(_: Request, error: Exception) -> Response:
+async def _refuse_address(request: Request, error: Exception) -> Response:
     """There is no such address, or none for this method: said as all refusals are."""
     if not isinstance(error, HTTPException):
         raise error
-    return JSONResponse({"error": error.detail.lower()}, error.status_code, error.headers)
+    headers = {"Allow": _methods(request)} if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED else None
+    return JSONResponse({"error": error.detail.lower()}, error.status_code, headers)
+
+
+def _methods(request: Request) -> str:
+    """The methods of every route that the address of `request` matches: the router knows of the first one only."""
+    matching = (route for route in request.app.router.routes if route.matches(request.scope)[0] is not Match.NONE)
+    return ", ".join(sorted({method for route in matching for method in route.methods}))

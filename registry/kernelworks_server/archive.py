@@ -198,7 +198,7 @@ class Archive:
                 info = tarfile.TarInfo.frombuf(file.read(_BLOCK), "ascii", "replace")
             except tarfile.TarError as error:
                 raise VerifyError(f"`{self._path}` has no `{name}`: it is no archive, or cut short") from error
-            if info.name != name:
+            if info.name != name or info.size < 0:
                 raise VerifyError(f"`{self._path}` has `{info.name}` where `{name}` belongs")
             part = _Part(file.tell(), info.size)
         self._end = part.start + part.size + -part.size % _BLOCK

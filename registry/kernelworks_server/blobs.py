@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
@@ -31,6 +31,8 @@ _SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _INCOMING = "incoming"
 _ABANDONED = timedelta(days=1)
 _COPIED_AT_ONCE = 5 << 30  # bytes; S3 copies no larger object
+_PART = 8 << 20  # bytes of an upload to S3, which takes at most 10,000 of them
+_PARTS_AT_ONCE = 2  # of each upload; so much of it is in memory
 
 
 @dataclass(frozen=True)
@@ -68,14 +70,26 @@ class Store:
                 start += len(chunk)
                 yield chunk
 
+    @contextmanager
+    def writer(self, key: str) -> Iterator[Callable[[bytes], object]]:
+        """What takes the bytes of a new object at `key`, which is there when the block ends."""
+        if self.folder is None:
+            with obstore.open_writer(self.objects, key, buffer_size=_PART, max_concurrency=_PARTS_AT_ONCE) as upload:
+                yield upload.write
+            return
+        path = self.folder / key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("xb") as file:
+            yield file.write
+
     def move(self, source: str, target: str, size: int) -> None:
         """Let the object at `source` be at `target` instead, where it is whole or not at all; it has `size` bytes."""
         if self.folder is not None or size <= _COPIED_AT_ONCE:
             obstore.rename(self.objects, source, target)
             return
-        with obstore.open_writer(self.objects, target) as writer:
+        with self.writer(target) as write:
             for chunk in self.read(source, 0, size):
-                writer.write(chunk)
+                write(chunk)
         obstore.delete(self.objects, source)
 
     def is_empty(self) -> bool:
@@ -164,13 +178,13 @@ class Blobs:
     def _receive(self, key: str, chunks: Iterable[bytes], limit: int) -> tuple[str, int]:
         digest = hashlib.sha256()
         size = 0
-        with obstore.open_writer(self._store.objects, key) as writer:
+        with self._store.writer(key) as write:
             for chunk in chunks:
                 size += len(chunk)
                 if size > limit:
                     raise TooLarge(f"more than {limit} bytes", limit=limit)
                 digest.update(chunk)
-                writer.write(chunk)
+                write(chunk)
         return digest.hexdigest(), size
 
     def read(self, sha256: str, start: int = 0, stop: int | None = None) -> Iterator[bytes]:

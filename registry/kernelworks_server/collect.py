@@ -6,7 +6,6 @@ deleted, if it is old and nobody holds it, in the same transaction as the bytes.
 
 from __future__ import annotations
 
-import re
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import timedelta
@@ -14,6 +13,7 @@ from datetime import timedelta
 from sqlalchemy import delete, exists, select
 from sqlalchemy.exc import IntegrityError
 
+from kernelworks.transport.repo_id import is_work_ref
 from kernelworks_server import events, history
 from kernelworks_server.blobs import Blobs
 from kernelworks_server.database.engine import Database, now
@@ -21,8 +21,6 @@ from kernelworks_server.database.tables import blobs, holdings, refs, repos, xor
 
 __all__ = ["Collected", "collect"]
 
-_PUBLISHING = re.compile(r"incoming-v[0-9]+-[0-9a-f]{8}", re.ASCII)
-"""Branches that `kernel-build publish` works on, and deletes unless it is killed."""
 _FORSAKEN = timedelta(days=1)
 
 
@@ -82,14 +80,13 @@ def _drop_unheld(database: Database, store: Blobs, before: int) -> list[int]:
 
 
 def _drop_forsaken(database: Database) -> int:
-    """How many branches were deleted that publishers began longer ago than any of them works."""
+    """How many branches were deleted that publishers, who delete them, began longer ago than any of them works."""
     query = select(refs.c.repo, refs.c.name, repos.c.repo_id).join(repos, repos.c.id == refs.c.repo)
-    incoming = (refs.c.kind == "branch") & refs.c.name.startswith("incoming-v")
     with database.read() as connection:
         forsaken = [
             row
-            for row in connection.execute(query.where(incoming)).all()
-            if _PUBLISHING.fullmatch(row.name)
+            for row in connection.execute(query.where(refs.c.kind == "branch")).all()
+            if is_work_ref(row.name)
             and (events.latest(connection, "branch.create", row.repo_id, name=row.name) or 0) < _ago(_FORSAKEN)
         ]
     for repo, name, repo_id in forsaken:

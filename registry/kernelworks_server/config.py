@@ -48,6 +48,8 @@ class Limits:
     """Files added, copied and deleted by one commit."""
     folder: int = 10_000
     """Entries of one folder: it is one row of the database and one list in memory."""
+    refs: int = 10_000
+    """Branches and tags of one repository: they are one answer."""
     message: int = 64 * _KIB
     page: int = 1_000
     """Entries of one answer."""

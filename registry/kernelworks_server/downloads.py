@@ -17,6 +17,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from kernelworks.model.index import Index
 from kernelworks.model.variant import Variant
+from kernelworks_server.database.batches import batches
 from kernelworks_server.database.engine import Database, now, upsert
 from kernelworks_server.database.tables import downloads, repos
 
@@ -29,7 +30,6 @@ _DAY = timedelta(days=1) // timedelta(microseconds=1)
 _BUILD = "build/"
 _LIBRARIES = (".so", ".pyd", ".dylib")
 _LONGEST = 200  # characters of a variant's name
-_AT_ONCE = 500
 
 
 class Downloads:
@@ -64,8 +64,8 @@ class Downloads:
             return
         with self._database.write() as connection:
             there: set[int] = set()
-            for start in range(0, len(numbers), _AT_ONCE):
-                query = select(repos.c.id).where(repos.c.id.in_(numbers[start : start + _AT_ONCE]))
+            for some in batches(numbers):
+                query = select(repos.c.id).where(repos.c.id.in_(some))
                 there.update(connection.scalars(query.with_for_update(read=True, key_share=True)))
             rows = [
                 {"repo": repo, "day": day, "variant": variant, "count": count}

@@ -20,6 +20,7 @@ from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from kernelworks._version import __version__
+from kernelworks_server.credentials import bearer_of
 from kernelworks_server.database.engine import Database
 from kernelworks_server.database.tables import blobs, repos
 from kernelworks_server.errors import Forbidden, SignInRequired
@@ -165,9 +166,8 @@ def admit(request: Request, people: People) -> None:
         SignInRequired: It comes from elsewhere and shows no token.
         Forbidden: The token is no operator's of scope `admin`.
     """
-    scheme, _, token = request.headers.get("authorization", "").partition(" ")
-    if scheme.lower() == "bearer":
-        if not people.actor(token.strip()).operates:
+    if token := bearer_of(request.headers):
+        if not people.actor(token).operates:
             raise Forbidden("the metrics are for operators of this registry", hint="show a token of scope `admin`")
     elif not _on_this_machine(request.client.host if request.client else "", request.headers):
         raise SignInRequired("the metrics are for operators of this registry", hint="show a token of scope `admin`")

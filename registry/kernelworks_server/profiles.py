@@ -6,23 +6,19 @@ and which kernels have such a one is a question to the database.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TypeVar
 
 from sqlalchemy import ColumnElement, Connection, bindparam, select
 
 from kernelworks.model.decode import parse_json
 from kernelworks.model.digest import canonical_json, hash_bytes
 from kernelworks.model.variant import BackendFacts, FrameworkFacts, Variant
+from kernelworks_server.database.batches import batches
 from kernelworks_server.database.engine import upsert
 from kernelworks_server.database.tables import offers, profiles
 
 __all__ = ["Profile", "Profiles"]
-
-T = TypeVar("T")
-
-_AT_ONCE = 500  # values in one `IN`; databases bound them
 
 
 @dataclass(frozen=True)
@@ -61,7 +57,7 @@ class Profiles:
         rows = [{"sha256": sha256, "facts": by_sha256[sha256].to_bytes().decode()} for sha256 in sha256s]
         upsert(connection, profiles, rows)
         found: dict[Profile, int] = {}
-        for some in _batches(sha256s):
+        for some in batches(sha256s):
             query = select(profiles.c.id, profiles.c.sha256).where(profiles.c.sha256.in_(some))
             found |= {by_sha256[row.sha256]: row.id for row in connection.execute(query)}
         return found
@@ -76,11 +72,7 @@ class Profiles:
     def known(self, connection: Connection, numbers: Iterable[int]) -> dict[int, Profile]:
         """The profiles with these numbers, and maybe others."""
         missing = sorted({number for number in numbers if number not in self._known})
-        for some in _batches(missing):
+        for some in batches(missing):
             query = select(profiles.c.id, profiles.c.facts).where(profiles.c.id.in_(some))
             self._known |= {row.id: Profile.from_text(row.facts) for row in connection.execute(query)}
         return self._known
-
-
-def _batches(values: Sequence[T]) -> Iterator[Sequence[T]]:
-    return (values[start : start + _AT_ONCE] for start in range(0, len(values), _AT_ONCE))

@@ -5,7 +5,6 @@ Bytes have a quota of their own, so that a large upload does not use up the one 
 
 from __future__ import annotations
 
-import hashlib
 import math
 import re
 import time
@@ -19,8 +18,10 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from kernelworks_server.config import Limits, Rate
+from kernelworks_server.credentials import bearer_of
 from kernelworks_server.errors import InvalidToken, TooManyRequests
 from kernelworks_server.people import People
+from kernelworks_server.tokens import secret_digest
 
 __all__ = ["Buckets", "RateLimit", "neighbourhood", "quota_of"]
 
@@ -89,10 +90,9 @@ class RateLimit:
         await JSONResponse(body, status, headers)(scope, receive, send)
 
     async def _asker(self, scope: Scope, buckets: Buckets) -> str:
-        scheme, _, token = Headers(scope=scope).get("authorization", "").partition(" ")
-        if scheme.lower() == "bearer" and token.strip():
-            asker = "token " + hashlib.sha256(token.strip().encode()).hexdigest()
-            if asker in buckets or await to_thread.run_sync(self._knows, token.strip()):
+        if token := bearer_of(Headers(scope=scope)):
+            asker = f"token {secret_digest(token)}"
+            if asker in buckets or await to_thread.run_sync(self._knows, token):
                 return asker
         return f"address {neighbourhood(scope['client'][0] if scope.get('client') else '')}"
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from sqlalchemy import bindparam, delete, insert, select
+from sqlalchemy import bindparam, delete, func, insert, select
 from sqlalchemy.exc import IntegrityError
 
 from kernelworks_server import events, history
 from kernelworks_server.config import Limits
 from kernelworks_server.database import tables
 from kernelworks_server.database.engine import Database
-from kernelworks_server.errors import BadRequest, Conflict, RevisionNotFound
+from kernelworks_server.errors import BadRequest, Conflict, RevisionNotFound, TooLarge
 from kernelworks_server.records import DEFAULT_BRANCH, Ref, Repo, check_message, check_ref_name
 from kernelworks_server.rights import Actor, require
 from kernelworks_server.shelf import Shelf, settle
@@ -43,6 +43,7 @@ class Refs:
             BadRequest: Not a name that a branch can have.
             Conflict: A branch or tag of this name exists.
             RevisionNotFound: There is no `start`.
+            TooLarge: There are too many already.
         """
         self._create(actor, repo, "branch", name, start or DEFAULT_BRANCH, "")
 
@@ -76,6 +77,9 @@ class Refs:
         with self._database.write() as connection:
             history.claim(connection, repo.id)
             commit = history.resolve(connection, repo, start)
+            count = select(func.count()).where(tables.refs.c.repo == repo.id)
+            if connection.execute(count).scalar_one() >= self._limits.refs:
+                raise TooLarge(f"a repository has at most {self._limits.refs} branches and tags together")
             try:
                 with connection.begin_nested():
                     values = {"repo": repo.id, "kind": kind, "name": name, "commit": commit, "message": message}

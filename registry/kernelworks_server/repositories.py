@@ -162,6 +162,19 @@ class Repositories:
                 events.record(connection, actor.name, f"{kind}.rename", new_id, former=old.repo_id)
             return _one_repo(connection, old.id)
 
+    def set_private(self, actor: Actor, repo: Repo, *, private: bool) -> None:
+        """Let only those read this repository who may read what is private of its owner, or everybody.
+
+        Raises:
+            RepoNotFound: It was deleted meanwhile.
+            SignInRequired, Forbidden: `actor` does not administer it.
+        """
+        self.require(actor, "admin", repo)
+        with self._database.write() as connection:
+            if _one_repo(connection, repo.id, lock=True).private != private:
+                connection.execute(update(tables.repos).where(tables.repos.c.id == repo.id).values(private=private))
+                events.record(connection, actor.name, f"{repo.kind}.visibility", repo.repo_id, private=private)
+
     def delete(self, actor: Actor, kind: str, repo_id: str) -> None:
         """Let this repository be gone, with all its history.
 

@@ -6,9 +6,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from kernelworks_server.errors import Forbidden, SignInRequired
+from kernelworks_server.errors import BadRequest, Forbidden, SignInRequired
 
-__all__ = ["ANONYMOUS", "MACHINE", "RANKS", "Action", "Actor", "Place", "Role", "may", "readable_owners", "require"]
+__all__ = [
+    "ANONYMOUS",
+    "MACHINE",
+    "RANKS",
+    "Action",
+    "Actor",
+    "Place",
+    "Role",
+    "check_role",
+    "may",
+    "readable_owners",
+    "require",
+]
 
 Action = Literal["read", "write", "admin"]
 Role = Literal["read", "write", "admin"]
@@ -53,6 +65,17 @@ class Actor:
 ANONYMOUS = Actor(name=None)
 MACHINE = Actor(name=None, scope="admin", operator=True)
 """Who has a shell where the registry lies: no user, and every right."""
+
+
+def check_role(role: str) -> None:
+    """Nothing, if `role` is a role or scope that something can have.
+
+    Raises:
+        BadRequest: There is none such.
+    """
+    known = [name for name, rank in RANKS.items() if rank]
+    if role not in known:
+        raise BadRequest(f"`{role[:40]}` is not one of {', '.join(known)}", role=role)
 
 
 def may(actor: Actor, action: Action, place: Place) -> bool:

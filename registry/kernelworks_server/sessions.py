@@ -13,8 +13,8 @@ from sqlalchemy import delete, insert, select
 from kernelworks_server.database.engine import Database, now
 from kernelworks_server.database.tables import sessions, tokens
 from kernelworks_server.errors import InvalidToken
-from kernelworks_server.people import actor_of, secret_digest
 from kernelworks_server.rights import ANONYMOUS, Actor
+from kernelworks_server.tokens import actor_of, secret_digest
 
 __all__ = ["COOKIE", "LIFETIME", "Sessions"]
 

@@ -28,6 +28,7 @@ from kernelworks_server.records import DEFAULT_BRANCH, Repo
 __all__ = ["Shelf", "settle"]
 
 _LONGEST = 200  # characters of a name; longer ones are no repository's
+_MOST = 1_000  # variants of one version that searches know: every search weighs every profile that there ever was
 
 
 class Shelf:
@@ -65,7 +66,7 @@ class Shelf:
         new = insert(shelf).values(**row, variants=len(variants), newest=False).returning(shelf.c.id)
         place = connection.execute(new).scalar_one()
         projects: dict[Profile, str | None] = {}
-        for variant in variants:
+        for variant in variants[:_MOST]:
             profile = Profile.of(variant)
             projects[profile] = projects.get(profile) or _project(root, load, variant)
         numbers = self.profiles.numbers(connection, projects)

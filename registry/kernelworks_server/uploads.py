@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, Table, select, update
 from sqlalchemy.exc import IntegrityError
 
 from kernelworks_server.blobs import Blobs
+from kernelworks_server.database.batches import batches
 from kernelworks_server.database.engine import Database, now, upsert
 from kernelworks_server.database.tables import blobs, holdings, xorbs
 from kernelworks_server.errors import Conflict, Unprocessable
 from kernelworks_server.records import Repo
 
 __all__ = ["Uploads", "keep_for_good"]
-
-_AT_ONCE = 500  # values in one `IN`; databases bound them
 
 
 class Uploads:
@@ -42,7 +41,7 @@ class Uploads:
         """The sizes of those files that this repository has or was sent; their wait for a commit starts anew."""
         sizes: dict[str, int] = {}
         with self._database.write() as connection:
-            for some in _batches(sorted(set(sha256s))):
+            for some in batches(sorted(set(sha256s))):
                 chosen = (holdings.c.repo == repo.id) & holdings.c.sha256.in_(some)
                 connection.execute(
                     update(holdings).where(chosen, holdings.c.committed.is_(False)).values(touched=now())
@@ -81,12 +80,8 @@ def keep_for_good(connection: Connection, repo: Repo, sha256s: set[str]) -> None
         Unprocessable: Some are collected already.
     """
     count = 0
-    for some in _batches(sorted(sha256s)):
+    for some in batches(sorted(sha256s)):
         chosen = (holdings.c.repo == repo.id) & holdings.c.sha256.in_(some)
         count += connection.execute(update(holdings).where(chosen).values(committed=True)).rowcount
     if count != len(sha256s):
         raise Unprocessable("some of the uploads were too old and have been collected", hint="upload the files again")
-
-
-def _batches(values: Sequence[str]) -> Iterator[Sequence[str]]:
-    return (values[start : start + _AT_ONCE] for start in range(0, len(values), _AT_ONCE))

@@ -6,7 +6,7 @@ from importlib.resources import files
 
 import pytest
 
-from kernelworks.demangle import demangle
+from kernelworks.binaries.demangle import demangle
 from kernelworks.model.variant import BackendFacts, FrameworkFacts, Platform, PythonAbi
 from kernelworks_build.audit.policy import Policy
 from kernelworks_build.audit.rules import RULES

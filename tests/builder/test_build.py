@@ -22,6 +22,7 @@ pytestmark = [pytest.mark.sandbox, pytest.mark.network]
 
 CPU = "torch-stable-abi211-cpu-x86_64-linux"
 CUDA = "torch-stable-abi211-cu130-x86_64-linux"
+BOTH = ("--variant", CPU, "--variant", CUDA)
 REPO_ID = "demo/silu-and-mul"
 Program = Callable[..., Any]
 
@@ -113,6 +114,7 @@ def test_git_around_the_sources_changes_no_byte_of_the_wheel_and_is_told_in_the_
     assert edited["wheel"]["sha256"] != plain["wheel"]["sha256"]
     refused = kernel_build("publish", twin, "--to", REPO_ID, "--registry", tmp_path / "registry")
     assert (refused.code, "--allow-dirty" in refused.stderr) == (27, True)
+    assert "`common/launch.h`" in refused.stderr
 
 
 def test_what_is_edited_while_it_is_built_is_not_taken_for_what_was_built(
@@ -138,7 +140,7 @@ def test_two_builds_at_once_into_one_folder_end_with_both_variants(
     project: Path, kernel_build: Program, tmp_path: Path
 ) -> None:
     twin = copy_of(project, tmp_path / "twin")
-    assert kernel_build("build", twin, "--arch", "9.0", "--out", tmp_path / "first").code == 0  # all in the cache now
+    assert kernel_build("build", twin, *BOTH, "--arch", "9.0", "--out", tmp_path / "first").code == 0  # cached from now
     command = [str(Path(sys.executable).with_name("kernel-build")), "build", str(twin), "--arch", "9.0", "--variant"]
     running = [subprocess.Popen([*command, glob], stdout=subprocess.DEVNULL) for glob in ("*-cpu-*", "*-cu130-*") * 3]
     assert [process.wait() for process in running] == [0] * 6
@@ -248,9 +250,9 @@ def test_a_variant_that_fails_keeps_no_other_from_being_built_and_dist_is_left_a
         whole = source.read_text()
         source.write_text(whole + f"int half(int x) {{ return x / {source.parent.name}_tow; }}\n")
         if source.parent.name == "cpu":
-            one = kernel_build("build", broken, "--arch", "9.0", env=fresh_cache)
+            one = kernel_build("build", broken, *BOTH, "--arch", "9.0", env=fresh_cache)
             assert (one.code, f"without a fault, and cached: `{CUDA}`" in one.stderr) == (24, True), one.stderr
-    both = kernel_build("build", broken, "--arch", "9.0", "--json", env=fresh_cache)
+    both = kernel_build("build", broken, *BOTH, "--arch", "9.0", "--json", env=fresh_cache)
     error = both.document["error"]
     assert (both.code, len(error["context"]["failed"]), error["context"]["built"]) == (24, 2, [])
     assert "cpu_tow" in error["message"]

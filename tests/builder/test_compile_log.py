@@ -99,6 +99,26 @@ def test_a_command_is_shown_without_what_cmake_adds_for_ninja() -> None:
     assert failure.command == "/opt/sysroot/bin/g++ -O3 -c /src/cpu/bad.cpp -o host/k/cpu/bad.cpp.o"
 
 
+def test_a_command_is_shown_without_the_script_that_tries_slim_headers() -> None:
+    script = "sh /opt/kernelworks/slim/compile.sh /opt/kernelworks/slim/tensor host/k/cpu/bad.cpp.o "
+    (failure,) = failures(LOG.replace("/opt/sysroot/bin/g++", f"{script}/opt/sysroot/bin/g++"))
+    assert failure.command == "/opt/sysroot/bin/g++ -O3 -c /src/cpu/bad.cpp -o host/k/cpu/bad.cpp.o"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "g++: fatal error: Killed signal terminated program cc1plus",
+        "cc1plus: out of memory allocating 65536 bytes after a total of 1 bytes",
+        "nvcc error   : 'cicc' died due to signal 9 (Kill signal)",
+    ],
+)
+def test_a_compiler_that_memory_ended_is_told_as_such(tmp_path: Path, said: str) -> None:
+    (tmp_path / "log").write_text(f"FAILED: [code=1] a.o\ng++ a.cpp\n{said}\n")
+    ended = ActionResult(1, False, False, tmp_path / "log", tmp_path, 1.0, 1, "bwrap", hermetic=True)
+    assert "more memory" in compile_error(ended, variant="v", project=tmp_path, declared=[], log=tmp_path / "l").message
+
+
 @pytest.mark.parametrize(
     ("timed_out", "out_of_memory", "words"),
     [

@@ -15,8 +15,6 @@ from kernelworks_build.manifest.dependencies import cxx_dependencies
 from kernelworks_build.manifest.model import FRAMEWORKS
 from kernelworks_build.manifest.schema import SCHEMA, schema_text
 
-CORPUS = Path(__file__).parents[2].parent / "shared" / "corpus" / "manifests"
-
 RELU = b"""\
 [general]
 name = "fast-relu"
@@ -160,28 +158,6 @@ def test_noarch_takes_underscores_in_its_arch_keys_with_a_warning() -> None:
     assert manifest
     assert manifest.torch_noarch
     assert manifest.torch_noarch.cuda_capabilities == ("9.0",)
-
-
-@pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus of public manifests is not beside this checkout")
-@pytest.mark.parametrize("name", ["activation", "einops", "flash-attn2", "natten", "nvfp4-gemm"])
-def test_a_public_manifest_of_edition_5_is_read_without_error(name: str) -> None:
-    manifest, diagnostics = parse_manifest((CORPUS / f"{name}.toml").read_bytes(), f"{name}.toml")
-    assert manifest, "\n".join(map(str, diagnostics))
-    assert manifest.name == name
-
-
-@pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus of public manifests is not beside this checkout")
-def test_the_public_manifests_of_edition_4_are_those_of_edition_5_but_for_the_edition() -> None:
-    faulty = {}
-    for path in sorted(CORPUS.glob("*.toml")):
-        text = path.read_text(encoding="utf-8")
-        if "edition = 5" not in text:
-            manifest, diagnostics = parse_manifest(
-                text.replace("[general]\n", "[general]\nedition = 5\n", 1).encode(), path.name
-            )
-            if manifest is None:
-                faulty[path.name] = [str(one) for one in diagnostics if one.severity == "error"]
-    assert faulty == {}
 
 
 def test_the_committed_schema_is_that_of_the_model() -> None:

@@ -10,7 +10,8 @@ import tomli_w
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelworks_build.manifest.positions import _SCALAR, DocumentPath, scan
+from kernelworks_build.manifest.document import Document
+from kernelworks_build.manifest.positions import _SCALAR, DocumentPath
 from kernelworks_build.toml import parse_toml
 
 TRICKY = '''\
@@ -57,8 +58,12 @@ def _walk(value: Any, path: DocumentPath = ()) -> Iterator[tuple[DocumentPath, A
 def _assert_places_are_right(text: str) -> None:
     lines = text.split("\n")
     values = dict(_walk(parse_toml(text)))
-    positions = scan(text)
-    assert positions.keys.keys() == positions.values.keys() == values.keys()
+    positions = Document.parse(text).positions
+    layout = positions.layout
+    assert layout.keys.keys() == layout.values.keys() == values.keys()
+    for path, statement in layout.statements.items():
+        assert parse_toml(f"x = {text[statement.value : statement.end]}")["x"] == values[path]
+        assert (layout.keys[path], layout.values[path]) == (statement.key, statement.value)
     for path, value in values.items():
         line, column = positions.key(path)
         if isinstance(path[-1], str):
@@ -109,4 +114,4 @@ def test_the_places_of_any_document_are_those_of_its_values(data: dict[str, Any]
 def test_a_path_has_line_and_column_of_its_value_or_of_the_nearest_ancestor(
     path: DocumentPath, place: tuple[int, int]
 ) -> None:
-    assert scan(TRICKY).value(path) == place
+    assert Document.parse(TRICKY).positions.value(path) == place

@@ -200,7 +200,8 @@ def test_eight_publishers_at_once_end_with_every_variant(tmp_path: Path) -> None
     dists = [make_dist(tmp_path / backend, backend) for backend in backends]
     running = [subprocess.Popen([sys.executable, "-c", code, str(dist)]) for dist in dists]
     assert [process.wait() for process in running] == [0] * 8
-    index = read_revision(tmp_path / "registry" / REPO / "revisions" / connect(tmp_path / "registry").versions(REPO)[1].commit)
+    commit = connect(tmp_path / "registry").versions(REPO)[1].commit
+    index = read_revision(tmp_path / "registry" / REPO / "revisions" / commit)
     assert index is not None
     assert [variant.backend.kind for variant in index.variants] == backends
     check_registry(tmp_path / "registry")

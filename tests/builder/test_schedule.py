@@ -10,19 +10,22 @@ GIB = 1 << 30
 
 
 @pytest.mark.parametrize(
-    ("requested", "unit", "cores_", "memory", "expected"),
+    ("requested", "units", "cores_", "memory", "expected"),
     [
-        (None, 1 * GIB, 8, 64 * GIB, 8),
-        (None, 3 * GIB, 8, 10 * GIB, 3),
-        (2, 1 * GIB, 8, 64 * GIB, 2),
-        (16, 1 * GIB, 8, 4 * GIB, 4),
-        (None, 3 * GIB, 8, 1 * GIB, 1),
+        (None, [1 * GIB] * 9, 8, 64 * GIB, 8),
+        (None, [3 * GIB] * 9, 8, 10 * GIB, 3),
+        (None, [3 * GIB, 1 * GIB, 1 * GIB, 1 * GIB], 8, 5 * GIB, 3),
+        (None, [1 * GIB, 1 * GIB, 1 * GIB, 3 * GIB], 8, 5 * GIB, 3),
+        (2, [1 * GIB] * 9, 8, 64 * GIB, 2),
+        (16, [1 * GIB] * 9, 8, 4 * GIB, 4),
+        (None, [3 * GIB] * 2, 8, 1 * GIB, 1),
+        (None, [], 8, 1 * GIB, 1),
     ],
 )
 def test_cores_and_memory_both_limit_and_one_always_runs(
-    requested: int | None, unit: int, cores_: int, memory: int, expected: int
+    requested: int | None, units: list[int], cores_: int, memory: int, expected: int
 ) -> None:
-    assert parallel_units(requested, unit_memory=unit, cores=cores_, memory=memory) == expected
+    assert parallel_units(requested, unit_memory=units, cores=cores_, memory=memory) == expected
 
 
 def test_this_machine_has_a_core_and_some_memory() -> None:

@@ -107,6 +107,28 @@ def test_a_flipped_byte_in_a_cached_package_is_found_when_it_is_used(
     assert store.get(lock.digest) is None
 
 
+def test_of_a_package_that_is_cut_only_the_wanted_files_are_fetched(store: TreeStore, tmp_path: Path) -> None:
+    path = tmp_path / "wheels" / "flashinfer_python-1.0-py3-none-any.whl"
+    path.parent.mkdir()
+    with zipfile.ZipFile(path, "w") as archive:
+        for name in ("include/cute/tensor.hpp", "tools/util/include/u.h", "examples/e.cu"):
+            archive.writestr(f"flashinfer/data/cutlass/{name}", name)
+    data = path.read_bytes()
+    wheel = Artifact("flashinfer-python", "1.0", "wheel", path.name, len(data), hashlib.sha256(data).hexdigest())
+    for name in ("include/cute/tensor.hpp", "tools/util/include/u.h"):
+        place = tmp_path / "model" / name
+        place.parent.mkdir(parents=True)
+        place.write_text(name)
+    lock = Lock("cutlass-9.9", "cutlass", digest_of(tmp_path / "model"), (wheel,))
+
+    tree = make(lock, store, folder(tmp_path))
+
+    assert {str(path.relative_to(tree.path)) for path in tree.path.rglob("*") if path.is_file()} == {
+        "include/cute/tensor.hpp", "tools/util/include/u.h"
+    }  # fmt: skip
+    assert not list((tmp_path / "cache/artifacts").glob(wheel.sha256))
+
+
 def test_a_lock_of_another_recipe_names_the_command_that_pins_it_anew(
     lock: Lock, store: TreeStore, tmp_path: Path
 ) -> None:

@@ -40,8 +40,8 @@ def test_explain_of_what_does_not_fit_prints_the_table_and_ends_as_the_error_wou
     assert main(["explain", "org/demo", "--version", "1"]) == 13
     out, err = capsys.readouterr()
     assert "needs torch 2.14" in out
-    assert out.splitlines()[-1] == f'change this: install it: `pip install "torch>=2.14"`, for `{NEWER["name"]}`'
-    assert 'pip install "torch>=2.14"' in err
+    assert out.splitlines()[-1] == f'to use `{NEWER["name"]}`, install it: `pip install "torch>=2.14"`'
+    assert err == "error: no variant of `org/demo` fits this process\n"
     assert main(["explain", "org/demo", "--json"]) == 13
     out, err = capsys.readouterr()
     document = json.loads(out)
@@ -147,7 +147,7 @@ def test_the_hint_for_a_missing_registry_fits_the_command_line(
 def test_doctor_says_what_this_process_is(registry: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
-    assert document["registry"] == str(registry.root)
+    assert document["registries"] == [str(registry.root)]
     assert document["host"]["backends"] == [{"name": "cpu", "version": None, "devices": [], "driver": None}]
     assert [fit["name"] for fit in document["fits"]] == [
         "torch213-cxx11-cpu-x86_64-linux",
@@ -158,6 +158,8 @@ def test_doctor_says_what_this_process_is(registry: Any, capsys: pytest.CaptureF
     assert main(["doctor"]) == 0
     out = capsys.readouterr().out
     assert "glibc 2.36" in out
+    facts = dict(line.split(maxsplit=1) for line in out.partition("\n\n")[0].splitlines())
+    assert (facts["free-threaded"], facts["cxx11-abi"], facts["cpu-features"]) == ("no", "yes", "-")
     assert "torch-stable-abi213-cpu-x86_64-linux" in out
     assert "PROBLEM" not in out
 

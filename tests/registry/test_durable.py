@@ -54,6 +54,11 @@ def test_a_file_is_replaced_whole_and_flushed_before_and_after(tmp_path: Path, f
     assert (written.parent, written.name.startswith(".ref."), folder) == (tmp_path, True, tmp_path)
 
 
+def test_what_need_not_survive_a_power_cut_does_not_wait_for_the_disk(tmp_path: Path, flushed: list[Path]) -> None:
+    replace_file(tmp_path / "record", b"new", durable=False)
+    assert ((tmp_path / "record").read_bytes(), flushed) == (b"new", [])
+
+
 def test_a_replacement_that_fails_leaves_the_old_file_and_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

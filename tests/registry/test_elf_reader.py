@@ -16,7 +16,7 @@ from elftools.elf.elffile import ELFFile
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelworks.elf import Elf, ElfError, check, open_elf
+from kernelworks.binaries.elf import Elf, ElfError, check, open_elf
 
 if not hasattr(_ctypes, "__file__"):
     pytest.skip("this Python has no extension module in a file of its own", allow_module_level=True)

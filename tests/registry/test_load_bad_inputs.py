@@ -202,6 +202,19 @@ def test_a_kernel_that_fails_leaves_no_module(folder: Path, body: bytes, words: 
         assert [name for name in sys.modules if name.startswith("kernelworks.loaded.")] == []
 
 
+def test_what_a_description_tells_besides_is_ignored(folder: Path, executed: list[str]) -> None:
+    write_metadata(folder, of_a_newer_builder={"x": [1]})
+    get_local_kernel(folder)
+    assert len(executed) == 1
+
+
+@pytest.mark.parametrize("entries", ["org/demo", "org/demo=", "org/demo=/with:colon"])
+def test_local_kernels_that_cannot_be_read_are_told(monkeypatch: pytest.MonkeyPatch, entries: str) -> None:
+    monkeypatch.setenv("LOCAL_KERNELS", entries)
+    with pytest.raises(UsageError, match="in LOCAL_KERNELS is not `org/name=folder`; separate several entries by `:`"):
+        get_kernel("org/demo")
+
+
 @pytest.mark.usefixtures("executed")
 def test_a_folder_that_local_kernels_names_is_checked_as_well(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOCAL_KERNELS", f"org/demo={folder}")

@@ -194,6 +194,17 @@ def test_a_source_that_changes_after_it_was_verified_is_not_executed(load: Load)
         module.late()
 
 
+def test_a_library_that_changes_after_it_was_verified_is_not_opened(load: Load, binary: Path) -> None:
+    module = load({"__init__.py": b"def late():\n    from . import _queue\n", binary.name: binary.read_bytes()})
+    library = Path(module.__file__ or "").with_name(binary.name)
+    data = library.read_bytes()
+    library.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    with pytest.raises(VerifyError, match=r"`_queue.*`: expected sha256 .*, got sha256 .*; it has changed since"):
+        module.late()
+    library.write_bytes(data)
+    module.late()
+
+
 def test_a_file_that_appears_after_the_kernel_was_verified_is_not_imported(load: Load) -> None:
     module = load({"__init__.py": b"def late():\n    from . import json\n"})
     folder = Path(module.__file__ or "").parent

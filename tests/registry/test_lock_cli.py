@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -121,7 +123,7 @@ def test_sync_tells_every_kernel_that_does_not_fit_and_fetches_the_others(
 
 
 def test_list_says_what_the_cache_holds_and_what_nobody_knows(
-    registry: Any, pack: Pack, project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    registry: Any, pack: Pack, processes: Any, project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["list"]) == 0
     assert capsys.readouterr().out == f"{tmp_path / 'cache'}: 0 bytes\n"
@@ -129,14 +131,20 @@ def test_list_says_what_the_cache_holds_and_what_nobody_knows(
     main(["lock", str(project)])
     get_locked_kernel("org/relu", lockfile=project)
     (tmp_path / "cache" / "kernels" / ("0" * 64)).mkdir()
+    for record in (tmp_path / "cache" / "loaded").iterdir():
+        os.utime(record, (0, time.time() - 3 * 86_400))
     capsys.readouterr()
     assert main(["list"]) == 0
     size = sum(entry.size for entry in published.variants[0].files)
-    rows = [line.split() for line in capsys.readouterr().out.splitlines()[2:]]
+    rows = [line.split(maxsplit=5) for line in capsys.readouterr().out.splitlines()[2:]]
     assert sorted(rows) == [
-        ["-", "-", "-", "0" * 16, "0"],
-        ["org/relu", "1", published.commit[:16], published.variants[0].name, str(size)],
+        ["-", "-", "-", "0" * 16, "0", "-"],
+        ["org/relu", "1", published.commit[:16], published.variants[0].name, str(size), "3 days ago"],
     ]
+    again = f"import kernelworks; kernelworks.get_locked_kernel('org/relu', lockfile={str(project)!r})"
+    assert processes.start(again).communicate() == ("", "")
+    main(["list"])
+    assert "less than a minute ago" in capsys.readouterr().out
     assert main(["list", "--json"]) == 0
     (layer,) = document(capsys)["layers"]
     known = [kernel["origin"] for kernel in layer["kernels"] if kernel["origin"]]

@@ -20,9 +20,9 @@ from kernelworks import (
     load_kernel,
 )
 from kernelworks.lockfile import Lock, Pin
-from kernelworks.locking import changes, lock_kernels
+from kernelworks.locking.pinning import changes, lock_kernels
+from kernelworks.locking.project import Wanted
 from kernelworks.model.variant import FrameworkFacts, KernelDependency, Variant
-from kernelworks.project import Wanted
 
 Pack = Callable[..., tuple[Variant, bytes]]
 RELU = KernelDependency("org/relu", 1)
@@ -43,6 +43,20 @@ def test_a_locked_kernel_stays_what_it_was_when_the_version_moves_on(registry: A
     assert get_kernel("org/relu", version=1).value == 2
     assert get_locked_kernel("org/relu", lockfile=lockfile).value == 1
     assert get_locked_kernel("org/relu", lockfile=tmp_path) is load_kernel("org/relu", lockfile=str(lockfile))
+
+
+def test_a_relative_lock_file_is_that_of_the_folder_which_the_process_is_in(
+    registry: Any, pack: Pack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, sources in (("old", OLD), ("new", NEW)):
+        registry.publish("org/relu", 1, pack(sources))
+        (tmp_path / name).mkdir()
+        lock_of(tmp_path / name, Wanted(RELU), registry=registry)
+    values = []
+    for name in ("old", "new"):
+        monkeypatch.chdir(tmp_path / name)
+        values.append(get_locked_kernel("org/relu", lockfile="kernelworks.lock").value)
+    assert values == [1, 2]
 
 
 def test_dependencies_of_every_variant_are_locked_and_loaded_as_locked(

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from kernelworks.errors import LockError
+from kernelworks.locking.project import Wanted, asks_for_kernels, read_project
 from kernelworks.model.variant import KernelDependency
-from kernelworks.project import Wanted, asks_for_kernels, read_project
 
 
 def write(folder: Path, text: str) -> Path:

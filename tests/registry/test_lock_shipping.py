@@ -15,8 +15,8 @@ import pytest
 
 from kernelworks import LockError
 from kernelworks.cli import main
+from kernelworks.locking.shipping import shipped_lock, write_metadata
 from kernelworks.model.variant import Variant
-from kernelworks.shipping import shipped_lock, write_metadata
 
 Pack = Callable[..., tuple[Variant, bytes]]
 

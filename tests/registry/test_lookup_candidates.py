@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 import kernelworks
-from kernelworks import libraries, symbols
+from kernelworks.binaries import libraries, symbols
+from kernelworks.binaries.elf import ElfError
 from kernelworks.compat import Rejected, shortfalls
-from kernelworks.elf import ElfError
 from kernelworks.host import HostEnv
 from kernelworks.lookup import Absent, look_into, look_up
 from kernelworks.model.digest import FileEntry
@@ -49,7 +49,7 @@ def test_an_invented_symbol_is_named(variant: Variant, host: HostEnv) -> None:
 @needs_torch
 def test_torch_is_not_imported_to_look_into_it() -> None:
     program = (
-        "import sys\nfrom types import SimpleNamespace as Of\nfrom kernelworks import symbols\n"
+        "import sys\nfrom types import SimpleNamespace as Of\nfrom kernelworks.binaries import symbols\n"
         "wanted = Of(torch_symbols=Of(names=('aoti_torch_abi_version', 'aoti_torch_invented')))\n"
         "print(symbols.missing(wanted, Of(torch='2')), 'torch' in sys.modules)"
     )

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from kernelworks import locks
-from kernelworks.locks import exclusive
+from kernelworks.cache import locks
+from kernelworks.cache.locks import exclusive
 
 HOLD = """
 import os, signal, sys, time
 from pathlib import Path
-from kernelworks.locks import exclusive
+from kernelworks.cache.locks import exclusive
 with exclusive(Path(sys.argv[1])):
     if sys.argv[2] == "fork" and os.fork() == 0:
         os.close(1)
@@ -38,7 +38,7 @@ def test_of_many_processes_one_at_a_time_has_the_lock(tmp_path: Path) -> None:
     count = tmp_path / "count"
     count.write_text("0")
     program = (
-        "import sys\nfrom pathlib import Path\nfrom kernelworks.locks import exclusive\n"
+        "import sys\nfrom pathlib import Path\nfrom kernelworks.cache.locks import exclusive\n"
         f"count = Path({str(count)!r})\n"
         "for _ in range(50):\n"
         f"    with exclusive(Path({str(tmp_path / 'lock')!r})):\n"
@@ -87,6 +87,14 @@ def test_an_owner_that_works_is_waited_for_longer_than_a_silence(
         before = (tmp_path / "lock").stat().st_mtime_ns
         while (tmp_path / "lock").stat().st_mtime_ns == before:  # it is touched
             pass
+
+
+def test_a_link_that_somebody_has_put_there_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("data")
+    (tmp_path / "lock").symlink_to(tmp_path / "precious")
+    with pytest.raises(OSError, match="symbolic links"), exclusive(tmp_path / "lock"):
+        pytest.fail("locked")
+    assert (tmp_path / "precious").read_text() == "data"
 
 
 @pytest.mark.parametrize("code", [errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL])

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from kernelworks import markers
+from kernelworks.cache import markers
+from kernelworks.cache.markers import Markers
 from kernelworks.errors import VerifyError
-from kernelworks.markers import Markers
 from kernelworks.model.digest import FileEntry, list_tree
 
 

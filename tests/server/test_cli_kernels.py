@@ -1,17 +1,18 @@
-"""`kernel-registry yank`, `deprecate` and `rename`, beside a registry that runs."""
+"""`kernel-registry yank`, `deprecate`, `rename` and `visibility`, beside a registry that runs."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from kernelworks_server.errors import RepoMoved
 from kernelworks_server.records import Notice, Repo
-from kernelworks_server.rights import MACHINE
+from kernelworks_server.rights import ANONYMOUS, MACHINE
 from kernelworks_server.services import Services
 
 PROGRAM = [sys.executable, "-c", "from kernelworks_server.cli import main; main()"]
@@ -54,6 +55,15 @@ def test_a_kernel_is_deprecated_and_the_deprecation_undone(services: Services, r
 
     assert document(services, "deprecate", "acme/relu", "--undo") == {"repo": "acme/relu", "deprecated": None}
     assert services.repositories.notice(relu) is None
+
+
+def test_a_kernel_is_made_public_and_private_again(services: Services, relu: Repo) -> None:
+    assert run(services, "visibility", "acme/relu", "--public").stdout == "`acme/relu` is public\n"
+    assert services.repositories.search(ANONYMOUS, kind="kernel") == [replace(relu, private=False)]
+
+    assert document(services, "visibility", "acme/relu", "--private") == {"repo": "acme/relu", "private": True}
+    assert services.repositories.search(ANONYMOUS, kind="kernel") == []
+    assert run(services, "visibility", "acme/relu").returncode == 2
 
 
 def test_a_kernel_is_renamed_and_the_log_tells_of_all(services: Services, relu: Repo) -> None:

@@ -102,7 +102,12 @@ def test_people_are_managed_beside_a_running_server(tmp_path: Path) -> None:
             assert run(*arguments, root=tmp_path).returncode == 0
         token = document("token", "create", "alice", "--label", "ci", "--scope", "write", root=tmp_path)["token"]
         assert whoami(server.url, token) == 200
+        assert run("user", "list", root=tmp_path).stdout == "admin (operator)\nalice\n"
+        assert run("org", "list", root=tmp_path).stdout == "acme (trusted)\n"
+        assert document("org", "members", "acme", root=tmp_path) == {"org": "acme", "members": {"alice": "write"}}
         assert run("token", "revoke", "alice", "ci", root=tmp_path).returncode == 0
+        (known,) = document("token", "list", "alice", root=tmp_path)["tokens"]
+        assert (known["label"], known["scope"], known["revoked"] is None) == ("ci", "write", False)
         assert whoami(server.url, token) == 401
         assert set(document("gc", root=tmp_path).values()) == {0}
 

@@ -175,7 +175,8 @@ def test_a_method_that_an_address_lacks_is_refused_with_those_that_it_has(server
 
     for address in (address for address, known in methods.items() if method not in known):
         answer = server.ask(method, address, b"{}", token=server.token)
-        assert (answer.status, bool(answer.headers["Allow"])) == (405, True), address
+        allowed = set((answer.headers["Allow"] or "").split(", "))
+        assert (answer.status, methods[address] - allowed) == (405, set()), address
 
 
 @pytest.mark.parametrize("header", ["X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override"])

@@ -47,12 +47,12 @@ def test_any_run_of_chunks_of_any_scheme_comes_back_as_it_went_in(
     parts: list[tuple[bytes, int]], data: st.DataObject
 ) -> None:
     xorb = b"".join(chunk(*part) for part in parts)
-    chunks = scan(xorb[at : at + 7] for at in range(0, len(xorb), 7))
+    layout = scan(xorb[at : at + 7] for at in range(0, len(xorb), 7))
     start = data.draw(st.integers(0, len(parts) - 1))
     stop = data.draw(st.integers(start + 1, len(parts)))
 
-    stream = xorb[chunks[start].offset : chunks[stop - 1].end]
-    plain = b"".join(unpack([stream], chunks[start:stop]))
+    chunks = layout.chunks(start, stop)
+    plain = b"".join(unpack([xorb[chunks[0].offset : chunks[-1].end]], chunks))
 
     assert plain == b"".join(part for part, _ in parts[start:stop])
 
@@ -86,14 +86,14 @@ def test_a_chunk_that_unpacks_to_more_than_it_announces_is_refused(scheme: int) 
     xorb = chunk(bytes(16 << 20), scheme, announced=1000)
 
     with pytest.raises(BadRequest, match="does not unpack"):
-        list(unpack([xorb[8:]], scan([xorb])))
+        list(unpack([xorb[8:]], scan([xorb]).chunks(0, 1)))
 
 
 def test_a_chunk_that_is_no_lz4_frame_is_refused() -> None:
     xorb = b"\0\x20\0\0\1\x20\0\0" + b"no frame at all " * 2
 
     with pytest.raises(BadRequest, match="LZ4"):
-        list(unpack([xorb[8:]], scan([xorb])))
+        list(unpack([xorb[8:]], scan([xorb]).chunks(0, 1)))
 
 
 def record(raw: bytes, *numbers: int) -> bytes:

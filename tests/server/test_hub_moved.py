@@ -64,6 +64,7 @@ PATHS = [
     ("DELETE", "/api/kernels/ann/{}/tag/t"),
     ("POST", "/api/kernels/ann/{}/yank"),
     ("DELETE", "/api/kernels/ann/{}/deprecate"),
+    ("PUT", "/api/kernels/ann/{}/settings"),
     ("POST", "/api/kernels/ann/{}/preupload/main"),
     ("POST", "/api/kernels/ann/{}/commit/main"),
     ("GET", "/api/kernels/ann/{}/xet-write-token/main"),
@@ -75,6 +76,7 @@ PATHS = [
 BODIES = {
     "paths-info": {"paths": []},
     "yank": {"revision": "v1"},
+    "settings": {"private": False},
     "preupload": {"files": []},
     "tag": {"tag": "t"},
     "batch": {"operation": "upload", "objects": []},

@@ -298,6 +298,39 @@ def test_an_upload_that_breaks_off_leaves_nothing(server: Server) -> None:
     assert not [path for path in (server.root / "objects").rglob("*") if path.is_file()]
 
 
+# Who may read
+
+
+def test_who_administers_a_repository_hides_it_and_shows_it_again(server: Server) -> None:
+    ann, bob = server.user("ann"), server.user("bob")
+    server.org("acme", ann="admin", bob="write")
+    create(server, ann, "acme/a")
+
+    def put(token: str | None, **settings: Any) -> int:
+        return server.ask("PUT", "/api/kernels/acme/a/settings", settings, token=token).status
+
+    statuses = [put(None, private=True), put(bob, private=True), put(ann), put(ann, gated="auto")]
+    assert statuses == [401, 403, 400, 400]
+    assert put(ann, visibility="private") == 200
+    assert server.ask("GET", "/api/kernels/acme/a").status == 401
+    assert put(ann, private=False) == 200
+    assert server.ask("GET", "/api/kernels/acme/a").status == 200
+
+
+def test_a_repository_has_a_bounded_number_of_branches_and_tags(
+    start_server: Callable[..., AbstractContextManager[Server]],
+) -> None:
+    with start_server(Limits(refs=3)) as server:
+        token = server.user("ann")
+        create(server, token, "ann/a")
+        statuses = [
+            server.ask("POST", "/api/kernels/ann/a/branch/v1", {}, token=token).status,
+            server.ask("POST", "/api/kernels/ann/a/tag/main", {"tag": "t"}, token=token).status,
+            server.ask("POST", "/api/kernels/ann/a/branch/v2", {}, token=token).status,
+        ]
+    assert statuses == [200, 200, 413]
+
+
 # Uploads by Xet
 
 

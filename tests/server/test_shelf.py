@@ -106,6 +106,21 @@ def test_a_commit_that_is_refused_leaves_the_shelf_as_it_was(
     assert listed(services)[0].variants == 1
 
 
+def test_a_version_with_very_many_variants_is_listed_with_their_number_and_found_by_some_of_them(
+    services: Services, relu: Repo, commit: Callable[..., str]
+) -> None:
+    many = [
+        dataclasses.replace(
+            CUDA, name=f"torch-stable-abi{number}-cu130", framework=FrameworkFacts("torch", (2, number))
+        )
+        for number in range(1_100)
+    ]
+    commit(relu, "v1", index(*many))
+
+    assert listed(services)[0].variants == 1_100
+    assert len(services.shelf.profiles._known) == 1_000
+
+
 def test_a_version_that_is_made_of_a_prepared_branch_is_listed_at_once(
     services: Services, relu: Repo, commit: Callable[..., str]
 ) -> None:

@@ -354,6 +354,13 @@ def test_an_unknown_flavour_is_not_found_in_words(server: Server, flavour: str, 
         assert words in answer.json["error"]
 
 
+def test_the_index_of_nobody_is_not_found_and_that_of_somebody_without_kernels_is_empty(server: Server) -> None:
+    server.org("acme")
+
+    assert get(f"{server.url}/simple/torch213-cpu/@nobody/").status == 404
+    assert get(f"{server.url}/simple/torch213-cpu/@acme/").json["projects"] == []
+
+
 def test_without_a_flavour_there_is_no_index(server: Server) -> None:
     answer = get(f"{server.url}/simple/")
     assert answer.status == 404

@@ -256,7 +256,14 @@ def test_every_part_of_an_archive_that_is_damaged_is_told(
     backup.restore(config, path)  # into what the refused ones left: nothing
 
 
-@pytest.mark.parametrize("start", [b"", b"text, and no archive", bytes(2_000), b"\xff" * 2_000])
+NEGATIVE = tarfile.TarInfo("archive.json")
+NEGATIVE.size = -512
+
+
+@pytest.mark.parametrize(
+    "start",
+    [b"", b"text, and no archive", bytes(2_000), b"\xff" * 2_000, NEGATIVE.tobuf(tarfile.GNU_FORMAT) + bytes(512)],
+)
 def test_what_is_no_archive_is_refused(tmp_path: Path, start: bytes) -> None:
     (tmp_path / "archive").write_bytes(start)
     with pytest.raises(VerifyError):

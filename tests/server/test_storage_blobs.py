@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import subprocess
+import sys
 from collections.abc import Iterator
 from datetime import datetime
+from pathlib import Path
 
 import hypothesis
 import obstore
@@ -123,3 +126,29 @@ def test_what_is_too_large_for_the_store_to_copy_is_sent_again(
     digest, _ = services.blobs.put([b"large"], expected=None, limit=10)
     assert b"".join(services.blobs.read(digest)) == b"large"
     assert set(stored(services)) == {f"sha256/{digest[:2]}/{digest}"}
+
+
+UPLOAD = """
+import resource, sys
+from pathlib import Path
+from kernelworks_server.config import open_config
+from kernelworks_server.services import open_services
+
+def most(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+
+services = open_services(open_config(Path(sys.argv[1])))
+before = most()
+services.blobs.put((bytes([number]) * (1 << 20) for number in range(200)), expected=None, limit=1 << 30)
+print(most() - before)
+services.close()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a process counts its memory in other units")
+@pytest.mark.backing("sqlite+folder")
+def test_an_upload_takes_little_memory_however_large_it_is(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", UPLOAD, str(tmp_path / "r")], capture_output=True, text=True, check=True
+    )
+
+    assert int(done.stdout) < 50  # MiB, of 200

@@ -42,6 +42,7 @@ class Policy:
         cxx_runtime_symbols: Names that libstdc++ brings with a version.
         openmp_symbols: Names of the OpenMP runtime that torch brings.
         python_symbols: Names that the interpreter brings.
+        tvm_ffi_symbols: Names of the C interface of tvm-ffi.
         torch_symbols: Names that are torch's, whether a release has them or not; the loader looks for the same.
         unversioned: Undefined symbols without a version that nobody need define.
     """
@@ -53,6 +54,7 @@ class Policy:
     cxx_runtime_symbols: re.Pattern[str]
     openmp_symbols: re.Pattern[str]
     python_symbols: re.Pattern[str]
+    tvm_ffi_symbols: re.Pattern[str]
     torch_symbols: re.Pattern[str]
     unversioned: frozenset[str]
 
@@ -70,6 +72,7 @@ class Policy:
             re.compile(symbols["cxx-runtime"]),
             re.compile(symbols["openmp"]),
             re.compile(symbols["python"]),
+            re.compile(symbols["tvm-ffi"]),
             symbol_pattern(),
             frozenset(symbols["unversioned"]),
         )
@@ -80,6 +83,7 @@ class Policy:
             "cpu": claims.platform.cpu,
             "backend": claims.backend.kind,
             "framework": claims.framework.kind,
+            "python": claims.python_abi.kind,
         }
         major = claims.backend.version[0] if claims.backend.version else ""
         return {

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from kernelworks_build.audit.elf import ElfFacts
 from kernelworks_build.audit.facts import FolderFacts
 from kernelworks_build.audit.policy import Policy
+from kernelworks_build.audit.registrations import Registration
 from kernelworks_build.claims import Claims
 
 __all__ = ["Case", "Finding", "Imports", "Rule", "bad", "good"]
@@ -20,6 +21,7 @@ class Imports:
     Attributes:
         torch: In the list of a claimed release, or torch's by its name.
         openmp: Of the OpenMP runtime, which comes with torch.
+        tvm_ffi: Of tvm-ffi, in a variant of it.
         python: The interpreter's.
         compiler: Weak references that the compiler puts into every shared object.
         unknown: All others, and `std` symbols: those have a version when they are libstdc++'s.
@@ -27,6 +29,7 @@ class Imports:
 
     torch: tuple[str, ...]
     openmp: tuple[str, ...]
+    tvm_ffi: tuple[str, ...]
     python: tuple[str, ...]
     compiler: tuple[str, ...]
     unknown: tuple[str, ...]
@@ -41,16 +44,25 @@ class Case:
         claims: What was asked for.
         policy: What machines bring.
         torch: The exported symbols of every claimed torch release.
+        registrations: Where the files, and the sources where they are at hand, register ops.
     """
 
     facts: FolderFacts
     claims: Claims
     policy: Policy
     torch: Mapping[str, frozenset[str]]
+    registrations: tuple[Registration, ...] = ()
 
     def imports(self, elf: ElfFacts) -> Imports:
         """The undefined symbols of `elf` that no symbol version ties to a library."""
-        owners: dict[str, list[str]] = {"torch": [], "openmp": [], "python": [], "compiler": [], "unknown": []}
+        owners: dict[str, list[str]] = {
+            "torch": [],
+            "openmp": [],
+            "tvm_ffi": [],
+            "python": [],
+            "compiler": [],
+            "unknown": [],
+        }
         for symbol in elf.undefined:
             if symbol.version is None:
                 owners[self._owner(symbol.name)].append(symbol.name)
@@ -61,13 +73,18 @@ class Case:
             return "compiler"
         if self.policy.python_symbols.fullmatch(name):
             return "python"
-        if not self.torch or self.policy.cxx_runtime_symbols.fullmatch(name):
+        if self.claims.framework.kind == "tvm-ffi" and self.policy.tvm_ffi_symbols.fullmatch(name):
+            return "tvm_ffi"
+        return self._owner_in_torch(name) if self.torch else "unknown"
+
+    def _owner_in_torch(self, name: str) -> str:
+        """The owner of a symbol in a process that has torch."""
+        if self.policy.cxx_runtime_symbols.fullmatch(name):
             return "unknown"
         if self.policy.openmp_symbols.fullmatch(name):
             return "openmp"
-        if self.policy.torch_symbols.fullmatch(name) or any(name in names for names in self.torch.values()):
-            return "torch"
-        return "unknown"
+        listed = any(name in names for names in self.torch.values())
+        return "torch" if listed or self.policy.torch_symbols.fullmatch(name) else "unknown"
 
 
 @dataclass(frozen=True)

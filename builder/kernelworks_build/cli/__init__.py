@@ -20,7 +20,10 @@ from kernelworks_build.cli.console import note, print_error
 
 __all__ = ["COMMANDS", "app", "main"]
 
-COMMANDS = ("init", "check", "plan", "build", "audit", "test", "publish", "lock")
+COMMANDS = (
+    *("init", "check", "migrate", "plan", "build", "shell", "audit", "rebuild", "test", "publish"),
+    *("lock", "toolchain", "cache", "doctor"),
+)
 
 _INTERRUPTED = 130  # as shells count SIGINT
 _CommandLineError: Any = typer.BadParameter.__base__  # typer brings its own click, or takes the installed one
@@ -41,8 +44,10 @@ class _Commands(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
         if cmd_name not in COMMANDS:
             return None
-        single = typer.Typer(add_completion=False, rich_markup_mode=None)  # what stands in brackets is no markup
         module = import_module(f"{__name__}.{cmd_name}")
+        if group := getattr(module, "group", None):
+            return get_command(group)
+        single = typer.Typer(add_completion=False, rich_markup_mode=None)  # what stands in brackets is no markup
         single.command(cmd_name, cls=getattr(module, "Form", None))(module.command)
         return get_command(single)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated
@@ -9,6 +10,7 @@ from typing import Annotated
 import typer
 
 from kernelworks_build.audit import audit
+from kernelworks_build.audit.importing import import_check
 from kernelworks_build.audit.rule import Finding
 from kernelworks_build.cli.console import JsonOption, print_json, print_table
 from kernelworks_build.cli.project import open_locks
@@ -20,6 +22,9 @@ from kernelworks_build.wheel import unpack_wheel
 def command(
     wheels: Annotated[list[Path], typer.Argument(help="Wheels that kernel-build made.", metavar="WHEEL")],
     *,
+    run: Annotated[
+        bool, typer.Option("--import", help="Also import each with the torch that is installed: this runs its code.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Audit wheels; the exit code says whether every rule passed."""
@@ -27,7 +32,9 @@ def command(
     for wheel in wheels:
         with TemporaryDirectory(prefix="kernelworks-") as temporary:
             claims, package = unpack_wheel(wheel, Path(temporary))
-            reports[wheel] = audit(claims, package, lambda release: symbols(locks.symbol_list(release)))
+            report = audit(claims, package, lambda release: symbols(locks.symbol_list(release)))
+            imported = (import_check(claims, package),) if run else ()
+            reports[wheel] = replace(report, results=(*report.results, *imported))
     if as_json:
         print_json({"wheels": [{"wheel": str(wheel), **report.to_json()} for wheel, report in reports.items()]})
     else:

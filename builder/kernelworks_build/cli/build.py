@@ -20,6 +20,8 @@ from kernelworks_build.cli.console import (
 from kernelworks_build.cli.project import DIST, ArchOption, ProjectArgument, VariantOption, open_plan
 from kernelworks_build.job import Project, Workplace
 from kernelworks_build.sandbox import executor
+from kernelworks_build.source import uncommitted
+from kernelworks_build.usage import in_use
 
 
 def command(
@@ -33,6 +35,9 @@ def command(
         int | None, typer.Option("--jobs", min=1, help="Translation units at once; memory may lower it.", metavar="N")
     ] = None,
     arch: ArchOption = None,
+    unit_cache: Annotated[
+        bool, typer.Option("--unit-cache/--no-unit-cache", help="Take objects that were compiled before.")
+    ] = True,
     sandbox: Annotated[
         str, typer.Option("--sandbox", help="bwrap, or none (not hermetic, and recorded so).", metavar="NAME")
     ] = "bwrap",
@@ -42,11 +47,13 @@ def command(
     project = project.absolute()
     out = (out or project / DIST).absolute()
     manifest, plan, locks = open_plan(project, variant, arch)
-    with live_progress() as progress:
+    with live_progress() as progress, in_use(cache_root()):
         for item in plan.skipped:
             progress.note(f"not built: {item.subject}: {item.reason}")
-        workplace = Workplace(cache_root(), locks, executor(sandbox), progress, out / "logs", jobs)
+        workplace = Workplace(cache_root(), locks, executor(sandbox), progress, out / "logs", jobs, unit_cache)
         source = Project.read(project, manifest, workplace.store)
+        if source.source.dirty:
+            progress.note(f"not committed: {', '.join(uncommitted(project, source.files))}")
         built = build_all(source, plan.variants, workplace)
         write_dist(source, built, out)
     if as_json:
@@ -87,6 +94,8 @@ def _document(item: Built) -> dict[str, object]:
         "cached": item.cached,
         "cpu-seconds": item.cpu_seconds,
         "max-rss-bytes": item.max_rss_bytes,
+        "units": list(item.units),
+        "units-cached": item.units_cached,
         "hermetic": item.variant.hermetic,
         "audit": item.audit,
     }

@@ -19,11 +19,12 @@ def command(
     manifest_only: Annotated[
         bool, typer.Option("--manifest-only", help="Do not look at the files that it names.")
     ] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Fail on warnings, too.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Check build.toml and the files it names. Every fault is printed as file:line:column."""
     diagnostics = check_manifest(project, files=not manifest_only)
-    require(diagnostics)
+    require(diagnostics, strict=strict)
     if as_json:
         print_json({"diagnostics": [diagnostic.to_json() for diagnostic in diagnostics]})
         return

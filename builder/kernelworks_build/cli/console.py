@@ -14,7 +14,8 @@ from itertools import zip_longest
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
+from rich.console import Console, Group
+from rich.live import Live
 from rich.markup import escape
 from rich.progress import (
     BarColumn,
@@ -22,6 +23,7 @@ from rich.progress import (
     MofNCompleteColumn,
     TextColumn,
     TimeElapsedColumn,
+    TimeRemainingColumn,
     TransferSpeedColumn,
 )
 from rich.progress import Progress as RichBar
@@ -124,13 +126,10 @@ class _Bars:
     def __init__(self) -> None:
         console = _console(stderr=True)
         label = TextColumn("{task.description}")
-        self._bytes = RichBar(
-            label, BarColumn(), DownloadColumn(), TransferSpeedColumn(), console=console, transient=True
-        )
-        self._steps = RichBar(
-            label, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=console, transient=True
-        )
-        self._running: RichBar | None = None
+        left = TimeRemainingColumn(compact=True)
+        self._bytes = RichBar(label, BarColumn(), DownloadColumn(), TransferSpeedColumn(), left)
+        self._steps = RichBar(label, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), left, TextColumn("left"))
+        self._live = Live(Group(self._steps, self._bytes), console=console, transient=True)
         self._open = 0
         self._lock = threading.Lock()
         self._console = console
@@ -139,16 +138,14 @@ class _Bars:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for bar in (self._bytes, self._steps):
-            bar.stop()
+        self._live.stop()
 
     @contextmanager
     def task(self, label: str, total: int | None, unit: str) -> Iterator[Advance]:
         bar = self._bytes if unit == "B" else self._steps
         with self._lock:
             if self._open == 0:
-                bar.start()
-                self._running = bar
+                self._live.start()
             self._open += 1
         task = bar.add_task(label, total=total)
         try:
@@ -157,8 +154,8 @@ class _Bars:
             bar.remove_task(task)
             with self._lock:
                 self._open -= 1
-                if self._open == 0 and self._running is not None:
-                    self._running.stop()
+                if self._open == 0:
+                    self._live.stop()
 
     def note(self, text: str) -> None:
         self._console.print(text, markup=False, highlight=False)
@@ -178,12 +175,13 @@ class _Lines:
                 whole = f" of {megabytes(total)}" if total else ""
                 return f"{label}: {megabytes(done)}{whole} at {megabytes(done / max(elapsed, 1e-3))}/s"
             count = f"{done}{f' of {total}' if total else ''} {unit} in " if done or total else ""
-            return f"{label}: {count}{elapsed:.1f} s"
+            left = f", about {elapsed / done * (total - done):.0f} s left" if total and 0 < done < total else ""
+            return f"{label}: {count}{elapsed:.1f} s{left}"
 
         def advance(amount: int) -> None:
             nonlocal done, said
             done += amount
-            if time.monotonic() - said > _LINE_SECONDS:
+            if done != total and time.monotonic() - said > _LINE_SECONDS:
                 said = time.monotonic()
                 note(words())
 

@@ -22,6 +22,7 @@ from kernelworks_build.toolchain.fetch import Fetcher
 from kernelworks_build.toolchain.origins import Origins
 from kernelworks_build.toolchain.relock import relock
 from kernelworks_build.toolchain.store import TreeStore
+from kernelworks_build.usage import in_use
 
 
 def command(
@@ -32,6 +33,12 @@ def command(
     ] = None,
     cuda: Annotated[
         list[str] | None, typer.Option(help="A CUDA toolkit (13.0); may be given again.", metavar="VERSION")
+    ] = None,
+    cutlass: Annotated[
+        list[str] | None, typer.Option(help="CUTLASS headers (3.8); may be given again.", metavar="VERSION")
+    ] = None,
+    tvm_ffi: Annotated[
+        list[str] | None, typer.Option(help="tvm-ffi (0.1); may be given again.", metavar="VERSION")
     ] = None,
     host: Annotated[bool, typer.Option("--host", help="Compiler and tools, and with them the sysroot.")] = False,
     sysroot: Annotated[bool, typer.Option("--sysroot", help="The manylinux_2_28 sysroot.")] = False,
@@ -46,13 +53,15 @@ def command(
     """Pin the newest packages that fit. `build` prefers the lock files in PROJECT to the shipped ones."""
     flags = {"host": host, "sysroot": host or sysroot, "python": python, "tools": tools}
     names = [name for name, wanted in flags.items() if wanted]
-    names += [f"cuda-{version}" for version in cuda or ()] + [f"torch-{release}" for release in torch or ()]
+    versioned = {"cuda": cuda, "cutlass": cutlass, "torch": torch, "tvm-ffi": tvm_ffi}
+    names += [f"{what}-{version}" for what, versions in versioned.items() for version in versions or ()]
     if not names:
         raise UsageError(
-            "nothing to lock is named", hint="pass `--torch V`, `--cuda V`, `--host`, `--python` or `--tools`"
+            "nothing to lock is named",
+            hint="pass `--torch V`, `--cuda V`, `--cutlass V`, `--tvm-ffi V`, `--host`, `--python` or `--tools`",
         )
     folder = out or project / LOCKS
-    with live_progress() as progress:
+    with live_progress() as progress, in_use(cache_root()):
         fetcher = Fetcher(cache_root(), Origins(), progress)
         store = TreeStore(cache_root() / "trees", progress)
         runner = executor(sandbox)

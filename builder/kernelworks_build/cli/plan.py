@@ -41,14 +41,14 @@ def command(
     else:
         print_table(
             "variants",
-            ("variant", "backend", "archs", "torch headers", "loads with torch"),
+            ("variant", "backend", "archs", "headers of", "loads with torch"),
             (
                 (
                     item.name,
                     item.backend.kind + (f" {format_version(item.backend.version)}" if item.backend.version else ""),
                     " ".join(item.backend.archs.spelled()) or "-",
-                    item.torch.release,
-                    ", ".join(item.torch_releases),
+                    item.headers.release if item.headers else "-",
+                    ", ".join(item.torch_releases) or "-",
                 )
                 for item in plan.variants
             ),
@@ -66,7 +66,7 @@ def _document(plan: BuildPlan) -> dict[str, Any]:
                 "backend": item.backend.to_json(),
                 "python-abi": item.python_abi.to_json(),
                 "platform": item.platform.to_json(),
-                "torch-headers": item.torch.release,
+                "torch-headers": item.headers.release if item.headers and item.torch_releases else None,
                 "torch-releases": list(item.torch_releases),
                 "locks": list(item.trees),
             }

@@ -16,6 +16,7 @@ from kernelworks_build.plan import BuildPlan, make_plan
 from kernelworks_build.revision import read_revision
 from kernelworks_build.toolchain.lock import LockSet
 from kernelworks_build.toolchain.store import TreeStore
+from kernelworks_build.usage import in_use
 
 __all__ = [
     "DIST",
@@ -27,6 +28,7 @@ __all__ = [
     "open_dist",
     "open_locks",
     "open_plan",
+    "plan_project",
 ]
 
 DIST = "dist"
@@ -66,7 +68,8 @@ def open_dist(project: Path) -> tuple[Manifest, Path]:
     index = read_revision(dist)
     if index is None or not index.variants:
         raise PublishError(f"`{dist}` holds nothing that was built", hint="run `kernel-build build` first", path=dist)
-    source = Project.read(project, manifest, TreeStore(cache_root() / "trees")).source
+    with in_use(cache_root()):
+        source = Project.read(project, manifest, TreeStore(cache_root() / "trees")).source
     if index.source.digest != source.digest:
         raise PublishError(
             f"`{dist}` was built from other sources than `{project}` holds now",
@@ -92,6 +95,15 @@ def open_plan(project: Path, variants: list[str] | None, archs: str | None) -> t
     """
     manifest = read_manifest(project)
     locks = open_locks(project)
+    return manifest, plan_project(manifest, locks, archs).select(variants or ()), locks
+
+
+def plan_project(manifest: Manifest, locks: LockSet, archs: str | None) -> BuildPlan:
+    """The plan of `manifest` with `locks`, for the capabilities `archs` (`9.0,12.0`) where they are given.
+
+    Raises:
+        PlanError: Nothing would be built.
+    """
     matrix = Matrix.load().with_torch(
         lock.artifacts[0].version for lock in locks.locks.values() if lock.recipe == "torch"
     )
@@ -100,4 +112,4 @@ def open_plan(project: Path, variants: list[str] | None, archs: str | None) -> t
     if not plan.variants:
         reasons = "; ".join(f"{item.subject}: {item.reason}" for item in plan.skipped)
         raise PlanError(f"there is nothing to build: {reasons}", skipped=[vars(item) for item in plan.skipped])
-    return manifest, plan.select(variants or ()), locks
+    return plan

@@ -13,8 +13,9 @@ from kernelworks import settings
 from kernelworks.errors import UsageError
 from kernelworks_build.cli.console import JsonOption, note, print_json
 from kernelworks_build.cli.project import folder_of_manifest, open_dist
-from kernelworks_build.manifest import MANIFEST
+from kernelworks_build.manifest import MANIFEST, source_files
 from kernelworks_build.publish import Published, publish
+from kernelworks_build.source import uncommitted
 
 
 def command(
@@ -45,9 +46,12 @@ def command(
         raise UsageError(
             "no registry is named", hint="pass `--registry URL` or `--registry FOLDER`, or set KERNELWORKS_REGISTRY"
         )
-    named = None
+    named: str | None = None
+    changed: tuple[str, ...] = ()
     if (dist / MANIFEST).is_file():
-        manifest, dist = open_dist(dist)
+        project = dist
+        manifest, dist = open_dist(project)
+        changed = uncommitted(project, source_files(manifest, project))
         named = manifest.general.hub.repo_id
     repo_id = to or named
     if repo_id is None:
@@ -56,7 +60,7 @@ def command(
         note(f"warning: {MANIFEST} names the repository `{named}`, and this goes to `{repo_id}`")
     if not sys.stderr.isatty():
         os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # huggingface_hub draws them into files too
-    done = publish(dist, target, repo_id, allow_dirty=allow_dirty)
+    done = publish(dist, target, repo_id, allow_dirty=allow_dirty, uncommitted=changed)
     if as_json:
         print_json({"repo": repo_id, **vars(done)})
     else:

@@ -14,17 +14,17 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 from xml.etree import ElementTree as ET
 
 import typer
-from typer.core import TyperCommand
 
 from kernelworks import host as this_host
 from kernelworks.errors import HostError, KernelworksError, LoadError, UsageError
+from kernelworks.lookup import look_up
 from kernelworks.model.index import INDEX_NAME, Index
 from kernelworks.resolve import chosen, weigh
 from kernelworks_build.cli.console import JsonOption, note, print_json
+from kernelworks_build.cli.passing import passing_on
 from kernelworks_build.cli.project import ProjectArgument, VariantOption, open_dist
 from kernelworks_build.errors import PlanError, TestError
 
@@ -49,16 +49,7 @@ except KernelworksError as error:
 """
 
 
-class Form(TyperCommand):
-    """A command line of which what follows `--` is for pytest."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        end = args.index("--") if "--" in args else len(args)
-        ctx.obj = args[end + 1 :]
-        return super().parse_args(ctx, args[:end])
-
-    def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        return [*super().collect_usage_pieces(ctx), "[-- PYTEST_ARGUMENT...]"]
+Form = passing_on("PYTEST_ARGUMENT")
 
 
 def command(
@@ -84,7 +75,7 @@ def command(
         raise UsageError(f"there is no folder `{project / 'tests'}`", hint="write the kernel's tests there, for pytest")
     index = Index.from_bytes((dist / INDEX_NAME).read_bytes(), f"`{dist / INDEX_NAME}`")
     offered = _matching(index, variant or ("*",))
-    fitting = chosen(weigh(offered.variants, this_host.detect()))
+    fitting = chosen(weigh(offered.variants, this_host.detect(), check=look_up))
     name = fitting.name if fitting else None
     note(f"testing {repo_id} as built in {dist}: {name or 'no variant fits this process by itself'}")
     with _offering(repo_id, dist, offered) as environment:

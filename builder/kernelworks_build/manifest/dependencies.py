@@ -1,31 +1,16 @@
-"""The names that `depends` and `python-depends` may hold: `dependencies.toml` as frozen dataclasses."""
+"""The names that `depends` (`dependencies.toml`) and `python-depends` (shared with the loader) may hold."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from kernelworks.model.python_packages import PythonPackage, known_packages
 from kernelworks_build.toml import read_toml
 
-__all__ = ["PythonDependency", "cxx_dependencies", "python_dependencies"]
-
-
-@dataclass(frozen=True)
-class PythonDependency:
-    """A Python package that a kernel may ask for.
-
-    Attributes:
-        name: As in the manifest.
-        package: To be installed.
-        module: Import name, or None where there is nothing to import.
-    """
-
-    name: str
-    package: str
-    module: str | None
+__all__ = ["cxx_dependencies", "python_dependencies"]
 
 
 def cxx_dependencies() -> tuple[str, ...]:
@@ -34,13 +19,9 @@ def cxx_dependencies() -> tuple[str, ...]:
 
 
 @cache
-def python_dependencies(table: str) -> Mapping[str, PythonDependency]:
+def python_dependencies(table: str) -> Mapping[str, PythonPackage]:
     """The Python packages by name that `table` may list: `general`, or the name of a backend."""
-    return {
-        row["name"]: PythonDependency(row["name"], row["package"], row.get("module"))
-        for row in _data()["python"]
-        if row["table"] == table
-    }
+    return {package.name: package for package in known_packages() if package.table == table}
 
 
 @cache

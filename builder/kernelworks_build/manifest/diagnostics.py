@@ -22,6 +22,7 @@ class Fault:
     """Something wrong at a path of the document, before it has a line.
 
     Attributes:
+        code: What kind of fault it is: `missing-key`.
         path: The key or value.
         what: What is wrong; lower-case start.
         hint: What to do, or None.
@@ -29,6 +30,7 @@ class Fault:
         at: Whether the key or its value is to be pointed at.
     """
 
+    code: str
     path: DocumentPath
     what: str
     hint: str | None = None
@@ -44,6 +46,7 @@ class Diagnostic:
     line: int
     column: int
     severity: Severity
+    code: str
     what: str
     hint: str | None = None
 
@@ -51,7 +54,7 @@ class Diagnostic:
     def of(cls, fault: Fault, positions: Positions, file: str) -> Diagnostic:
         """`fault` at its place in `file`."""
         place = positions.key(fault.path) if fault.at == "key" else positions.value(fault.path)
-        return cls(file, *place, fault.severity, fault.what, fault.hint)
+        return cls(file, *place, fault.severity, fault.code, fault.what, fault.hint)
 
     @property
     def place(self) -> tuple[int, int, str]:

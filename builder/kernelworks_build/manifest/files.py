@@ -18,7 +18,7 @@ from kernelworks_build.manifest.grammar import kernel_name, project_path
 from kernelworks_build.manifest.model import FRAMEWORKS, Framework, Manifest
 from kernelworks_build.manifest.positions import DocumentPath
 
-__all__ = ["GENERATED_MODULE", "MANIFEST", "file_faults", "source_files"]
+__all__ = ["GENERATED_MODULE", "MANIFEST", "file_faults", "source_files", "well_formed"]
 
 MANIFEST = "build.toml"
 GENERATED_MODULE = "_ops.py"
@@ -45,43 +45,43 @@ def source_files(manifest: Manifest, project: Path) -> tuple[str, ...]:
 
 def file_faults(document: Document, project: Path) -> Iterator[Fault]:
     """Every fault of the files that `document` names."""
-    for path, text in _paths(document, "src"):
-        yield from _source_faults(path, text, project)
-    for path, text in _paths(document, "include"):
-        yield from _folder_faults(path, text, project)
+    for table in document.unit_tables():
+        for path, text in well_formed(document, *table, "src"):
+            yield from _source_faults(path, text, project)
+        for path, text in well_formed(document, *table, "include"):
+            yield from _folder_faults(path, text, project)
     for key, form in FRAMEWORKS.items():
         if key in document.data:
             yield from _package_faults(document, form, project)
 
 
-def _paths(document: Document, key: str) -> Iterator[tuple[DocumentPath, str]]:
-    """The well-formed paths of all lists `key`, in normal form."""
-    for table in document.unit_tables():
-        for path, text in document.texts(*table, key):
-            with contextlib.suppress(PydanticCustomError):
-                yield path, project_path(text)
+def well_formed(document: Document, *path: str | int) -> Iterator[tuple[DocumentPath, str]]:
+    """The paths of the list at `path` that are ones, in normal form, each with where it stands."""
+    for place, text in document.texts(*path):
+        with contextlib.suppress(PydanticCustomError):
+            yield place, project_path(text)
 
 
 def _source_faults(path: DocumentPath, text: str, project: Path) -> Iterator[Fault]:
     place = project / text
     if leaves := _leaving(place, project):
-        yield Fault(path, f"`{text}` {leaves}", "copy the file into the project")
+        yield Fault("leaves-project", path, f"`{text}` {leaves}", "copy the file into the project")
     elif place.is_dir():
-        yield Fault(path, f"`{text}` is a folder", "list its files one by one")
+        yield Fault("not-a-file", path, f"`{text}` is a folder", "list its files one by one")
     elif not place.exists():
-        yield Fault(path, f"`{text}` does not exist", _similar(text, project))
+        yield Fault("missing-source", path, f"`{text}` does not exist", _similar(text, project))
     elif not place.is_file():
-        yield Fault(path, f"`{text}` is not a regular file")
+        yield Fault("not-a-file", path, f"`{text}` is not a regular file")
 
 
 def _folder_faults(path: DocumentPath, text: str, project: Path) -> Iterator[Fault]:
     place = project / text
     if leaves := _leaving(place, project):
-        yield Fault(path, f"`{text}` {leaves}", "copy the headers into the project")
+        yield Fault("leaves-project", path, f"`{text}` {leaves}", "copy the headers into the project")
     elif not place.exists():
-        yield Fault(path, f"the include folder `{text}` does not exist", _similar(text, project))
+        yield Fault("missing-folder", path, f"the include folder `{text}` does not exist", _similar(text, project))
     elif not place.is_dir():
-        yield Fault(path, f"`{text}` is a file, not a folder", "`include` takes the folders of headers")
+        yield Fault("not-a-folder", path, f"`{text}` is a file, not a folder", "`include` takes the folders of headers")
 
 
 def _package_faults(document: Document, framework: type[Framework], project: Path) -> Iterator[Fault]:
@@ -94,6 +94,7 @@ def _package_faults(document: Document, framework: type[Framework], project: Pat
     init = f"{folder}/__init__.py"
     if not (project / init).is_file():
         yield Fault(
+            "missing-package",
             path,
             f"the Python package of the kernel is missing: `{init}` does not exist",
             _similar(folder, project),
@@ -101,15 +102,16 @@ def _package_faults(document: Document, framework: type[Framework], project: Pat
         return
     for file in _package_files(project, folder, None):
         if leaves := _leaving(project / file, project):
-            yield Fault(path, f"`{file}` {leaves}", "copy the file into the project")
+            yield Fault("leaves-project", path, f"`{file}` {leaves}", "copy the file into the project")
         elif not _loads(file.removeprefix(f"{folder}/")):
             hint = "name it so that it is printable, at most 255 bytes in the package, without colon, quote, backslash"
-            yield Fault(path, f"{show(file)} would not be loaded from a published kernel", hint)
+            yield Fault("unloadable-file", path, f"{show(file)} would not be loaded from a published kernel", hint)
         elif (project / file).is_dir():
-            yield Fault(path, f"`{file}` is a linked folder, which is not shipped", "copy the folder into the package")
+            what = f"`{file}` is a linked folder, which is not shipped"
+            yield Fault("linked-folder", path, what, "copy the folder into the package")
     if (project / folder / GENERATED_MODULE).exists():
         what = f"`{folder}/{GENERATED_MODULE}` is not used: each build writes its own"
-        yield Fault(path, what, "remove it", "warning")
+        yield Fault("unused-file", path, what, "remove it", "warning")
 
 
 def _package_files(project: Path, folder: str, extensions: frozenset[str] | None) -> Iterator[str]:
@@ -145,6 +147,8 @@ def _similar(text: str, project: Path) -> str:
     """What to do about a path that is not there: the most similar one that is, if any."""
     if re.search(r"[*?\[]", text):
         return "patterns are not expanded; list the files one by one"
+    if submodule := _submodule(project / text):
+        return f"`{submodule}` is a git submodule: run `git submodule update --init --recursive`"
     path = PurePosixPath(text)
     parent = next(parent for parent in path.parents if (project / parent).is_dir())
     missing, *rest = path.relative_to(parent).parts
@@ -153,3 +157,16 @@ def _similar(text: str, project: Path) -> str:
         return "create it, or correct the path"
     whole = (parent / near).joinpath(*rest)
     return f"did you mean `{whole if (project / whole).exists() else parent / near}`?"
+
+
+def _submodule(place: Path) -> str | None:
+    """The path of the git submodule that `place` is in, as the checkout around it lists it; None: it is in none."""
+    for folder in place.resolve().parents:
+        listed = folder / ".gitmodules"
+        if listed.is_file():
+            inside = place.resolve().relative_to(folder)
+            found = re.findall(
+                r"^\s*path\s*=\s*(.+?)\s*$", listed.read_text(encoding="utf-8", errors="replace"), re.MULTILINE
+            )
+            return next((path for path in found if inside.is_relative_to(path)), None)
+    return None

@@ -21,6 +21,7 @@ from kernelworks.errors import UsageError
 from kernelworks.model.variant_name import Version2, known_backends
 from kernelworks.transport.repo_id import check_repo_id
 from kernelworks_build.capabilities import Capability
+from kernelworks_build.manifest.archs import arch_kinds
 from kernelworks_build.manifest.dependencies import cxx_dependencies
 from kernelworks_build.manifest.diagnostics import propose, show
 
@@ -250,13 +251,13 @@ def _cuda_capability(text: str) -> str:
         return str(Capability.parse(text))
     except ValueError:
         meant = re.fullmatch(r"(?:sm_|compute_)?([0-9]{1,2})\.?([0-9])([af]?)", text.lower())
-        hint = f"did you mean `{meant[1]}.{meant[2]}{meant[3]}`?" if meant else "one looks like 8.0, 9.0a or 12.0+PTX"
+        hint = f"did you mean `{meant[1]}.{meant[2]}{meant[3]}`?" if meant else arch_kinds()["cuda-capabilities"].hint
         raise refuse(f"{show(text)} is not a compute capability", hint) from None
 
 
 def _gfx_arch(text: str) -> str:
     if not re.fullmatch("gfx[0-9a-f]+", text):
-        raise refuse(f"{show(text)} is not a ROCm architecture", "one looks like gfx90a or gfx942")
+        raise refuse(f"{show(text)} is not a ROCm architecture", arch_kinds()["rocm-archs"].hint)
     return text
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
 
+from kernelworks.model.python_packages import PythonPackage
 from kernelworks.model.variant_name import Version2
 from kernelworks_build.manifest.backends import (
     AnyComponent,
@@ -18,7 +19,7 @@ from kernelworks_build.manifest.backends import (
     TpuGeneral,
     XpuGeneral,
 )
-from kernelworks_build.manifest.dependencies import PythonDependency, python_dependencies
+from kernelworks_build.manifest.dependencies import python_dependencies
 from kernelworks_build.manifest.grammar import (
     EDITION,
     Backend,
@@ -161,7 +162,18 @@ FRAMEWORKS: dict[str, type[Framework]] = {"torch": Torch, "tvm-ffi": TvmFfi, "to
 
 
 class KernelworksTool(Table):
-    """`[tool.kernelworks]`: what only this builder knows; no key yet."""
+    """`[tool.kernelworks]`: what only this builder knows."""
+
+    python: tuple[VersionText, ...] = Field(
+        default=(),
+        description="CPython versions, one variant for each: for modules that need more of Python than its stable ABI,"
+        " such as those of pybind11.",
+        examples=[["3.11"]],
+    )
+    slim_headers: bool = Field(
+        default=True,
+        description="Whether sources that include `torch/all.h` or its like are tried with a small part of it first.",
+    )
 
 
 class Tool(Table):
@@ -229,6 +241,10 @@ class Manifest(Table):
         version = found.get(backend) if isinstance(found, dict) else found
         return version.minor if version else None
 
+    def exact_pythons(self) -> tuple[Version2, ...]:
+        """(major, minor) of each CPython that has variants of its own; empty: its stable ABI serves all."""
+        return tuple(version.minor for version in self.tool.kernelworks.python)
+
     def toolkit_bounds(self, backend: str) -> tuple[Version2 | None, Version2 | None]:
         """Oldest and newest toolkit (major, minor) of `backend`, inclusive; None: no bound."""
         return _pair(self._general_of(backend))
@@ -237,7 +253,7 @@ class Manifest(Table):
         """Oldest and newest torch (major, minor), inclusive; None: no bound."""
         return _pair(self.torch)
 
-    def python_depends(self, backend: str) -> tuple[PythonDependency, ...]:
+    def python_depends(self, backend: str) -> tuple[PythonPackage, ...]:
         """The Python packages that the variants of `backend` import."""
         return tuple(
             python_dependencies(scope)[name]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
@@ -11,14 +12,40 @@ from pydantic import ValidationError
 from kernelworks_build.errors import ManifestError
 from kernelworks_build.manifest.diagnostics import Diagnostic, Fault, count, nearest
 from kernelworks_build.manifest.document import Document, parse_document
+from kernelworks_build.manifest.editions import Upgraded, upgrade
 from kernelworks_build.manifest.files import MANIFEST, file_faults
 from kernelworks_build.manifest.grammar import EDITION
+from kernelworks_build.manifest.includes import include_faults
 from kernelworks_build.manifest.model import FRAMEWORKS, Manifest
 from kernelworks_build.manifest.rules import RULES
 from kernelworks_build.manifest.syntax import syntax_errors
 from kernelworks_build.manifest.wording import faults_of, unknown_table
 
-__all__ = ["check_manifest", "parse_manifest", "read_manifest", "require"]
+__all__ = [
+    "Judged",
+    "check_manifest",
+    "judge",
+    "manifest_bytes",
+    "parse_manifest",
+    "read_manifest",
+    "refusal",
+    "require",
+]
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A manifest, and what is said of it.
+
+    Attributes:
+        upgraded: It in the newest edition; None where it is not even TOML, or something else.
+        manifest: None where it has errors.
+        diagnostics: Sorted by place.
+    """
+
+    upgraded: Upgraded | None
+    manifest: Manifest | None
+    diagnostics: list[Diagnostic]
 
 
 def read_manifest(project: Path) -> Manifest:
@@ -27,64 +54,97 @@ def read_manifest(project: Path) -> Manifest:
     Raises:
         ManifestError: The manifest or a file that it names is faulty; `context["diagnostics"]` holds all.
     """
-    manifest, diagnostics = _read(project, files=True)
-    if manifest is None:
-        raise _error(diagnostics)
-    return manifest
+    found = _read(project, files=True)
+    if found.manifest is None:
+        raise refusal(found.diagnostics)
+    return found.manifest
 
 
 def check_manifest(project: Path, *, files: bool = True) -> list[Diagnostic]:
     """Every error and warning of the manifest in `project`, by place, and of the files that it names if `files`.
 
-    Python files are compiled once the manifest, which says where they are, has no error.
+    Files are looked into once the manifest, which says where they are, has no error.
     """
-    manifest, diagnostics = _read(project, files=files)
-    return [*diagnostics, *syntax_errors(manifest, project)] if manifest and files else diagnostics
+    found = _read(project, files=files)
+    if not (files and found.upgraded and found.manifest):
+        return found.diagnostics
+    document, file = found.upgraded.document, str(project / MANIFEST)
+    includes = {Diagnostic.of(fault, document.positions, file) for fault in include_faults(document, project)}
+    diagnostics = sorted({*found.diagnostics, *includes}, key=lambda one: one.place)
+    return [*diagnostics, *syntax_errors(found.manifest, project)]
 
 
-def require(diagnostics: Sequence[Diagnostic]) -> None:
-    """Return if none of `diagnostics` is an error.
+def require(diagnostics: Sequence[Diagnostic], *, strict: bool = False) -> None:
+    """Return if none of `diagnostics` is an error, and, where `strict`, none a warning.
 
     Raises:
         ManifestError: Tells all of them, warnings too.
     """
-    if any(diagnostic.severity == "error" for diagnostic in diagnostics):
-        raise _error(diagnostics)
+    if any(strict or diagnostic.severity == "error" for diagnostic in diagnostics):
+        raise refusal(diagnostics)
 
 
 def parse_manifest(data: bytes, file: str, project: Path | None = None) -> tuple[Manifest | None, list[Diagnostic]]:
     """The manifest in `data` (None where it has errors) and its diagnostics, sorted by place.
 
     Args:
-        data: Content of a `build.toml`.
+        data: Content of a `build.toml` of any edition.
         file: Its name in diagnostics.
         project: The folder in which the files that it names are looked for; None: nothing is looked for.
     """
+    found = judge(data, file, project)
+    return found.manifest, found.diagnostics
+
+
+def judge(data: bytes, file: str, project: Path | None = None, license_id: str | None = None) -> Judged:
+    """What there is to say of `data`; `license_id` stands for the licence that an older edition may leave out."""
     document = parse_document(data, file)
     if isinstance(document, Diagnostic):
-        return None, [document]
-    manifest, faults = _judge(document, project)
-    diagnostics = sorted(
-        {Diagnostic.of(fault, document.positions, file) for fault in faults}, key=lambda one: one.place
-    )
-    has_errors = any(diagnostic.severity == "error" for diagnostic in diagnostics)
-    return None if has_errors else manifest, diagnostics
+        return Judged(None, None, [document])
+    if foreign := _foreign(document) or _misspelt_tables(document):
+        return Judged(None, None, [Diagnostic.of(fault, document.positions, file) for fault in foreign])
+    upgraded = upgrade(document, file, license_id)
+    if any(diagnostic.severity == "error" for diagnostic in upgraded.diagnostics):
+        return Judged(None, None, list(upgraded.diagnostics))
+    manifest, faults = _validate(upgraded.document, project)
+    found = {*upgraded.diagnostics, *(Diagnostic.of(fault, upgraded.document.positions, file) for fault in faults)}
+    has_errors = any(diagnostic.severity == "error" for diagnostic in found)
+    return Judged(upgraded, None if has_errors else manifest, sorted(found, key=lambda one: one.place))
 
 
-def _error(diagnostics: Sequence[Diagnostic]) -> ManifestError:
+def manifest_bytes(project: Path) -> bytes:
+    """The content of the `build.toml` in `project`.
+
+    Raises:
+        ManifestError: It cannot be read.
+    """
+    data = _load(project)
+    if isinstance(data, Diagnostic):
+        raise refusal([data])
+    return data
+
+
+def refusal(diagnostics: Sequence[Diagnostic]) -> ManifestError:
+    """The error that tells all of `diagnostics`."""
     return ManifestError(
         "\n".join([*map(str, diagnostics), count(diagnostics)]),
         diagnostics=[diagnostic.to_json() for diagnostic in diagnostics],
     )
 
 
-def _read(project: Path, *, files: bool) -> tuple[Manifest | None, list[Diagnostic]]:
+def _read(project: Path, *, files: bool) -> Judged:
+    data = _load(project)
+    if isinstance(data, Diagnostic):
+        return Judged(None, None, [data])
+    return judge(data, str(project / MANIFEST), project if files else None)
+
+
+def _load(project: Path) -> bytes | Diagnostic:
     path = project / MANIFEST
     try:
-        data = path.read_bytes()
+        return path.read_bytes()
     except OSError as error:
-        return None, [Diagnostic(str(path), 1, 1, "error", *_unreadable(project, path, error))]
-    return parse_manifest(data, str(path), project if files else None)
+        return Diagnostic(str(path), 1, 1, "error", "unreadable", *_unreadable(project, path, error))
 
 
 def _unreadable(project: Path, path: Path, error: OSError) -> tuple[str, str | None]:
@@ -96,9 +156,7 @@ def _unreadable(project: Path, path: Path, error: OSError) -> tuple[str, str | N
     return f"cannot be read: {error.strerror}", None
 
 
-def _judge(document: Document, project: Path | None) -> tuple[Manifest | None, list[Fault]]:
-    if foreign := _misspelt_tables(document) or _foreign(document):
-        return None, foreign
+def _validate(document: Document, project: Path | None) -> tuple[Manifest | None, list[Fault]]:
     faults = list(chain.from_iterable(rule(document) for rule in RULES))
     if project is not None:
         faults += file_faults(document, project)
@@ -117,28 +175,22 @@ def _misspelt_tables(document: Document) -> list[Fault]:
 
 
 def _foreign(document: Document) -> list[Fault]:
-    """Why the document is no manifest of the edition read here; its other faults would mean nothing."""
+    """Why the document is no manifest of an edition read here; its other faults would mean nothing."""
     general = document.table("general")
-    if "name" not in general and not {"kernel", *FRAMEWORKS} & document.data.keys():
+    components = any(document.table("kernel", name) for name in document.table("kernel"))
+    if "name" not in general and not components and not FRAMEWORKS.keys() & document.data.keys():
         return [
             Fault(
+                "not-a-manifest",
                 (),
                 "this is not a kernel manifest: it has neither a name in `[general]` nor a framework table",
                 "give the folder of a kernel; the `build.toml` of one starts with `[general]`",
             )
         ]
-    if general and "edition" not in general:
-        return [
-            Fault(
-                ("general",),
-                f"`[general]` has no `edition`, so it is of an older edition, and only {EDITION} is read yet",
-                f"add `edition = {EDITION}` if it is written for that edition",
-                at="key",
-            )
-        ]
     edition = general.get("edition")
-    if type(edition) is int and edition != EDITION:
-        older = f"write `edition = {EDITION}`, and `kernel-build check` tells what else has changed"
-        hint = f"only {EDITION} is read yet; {older if edition < EDITION else 'a newer kernel-build may know it'}"
-        return [Fault(("general", "edition"), f"edition {edition} is not read here", hint)]
-    return []
+    if type(edition) is not int or edition == EDITION:
+        return []
+    what = f"edition {edition} is not read here"
+    older = "remove the key: editions before carry none, and are told apart by their other keys"
+    hint = f"the newest is {EDITION}; {older if edition < EDITION else 'a newer kernel-build may know it'}"
+    return [Fault("unknown-edition", ("general", "edition"), what, hint)]

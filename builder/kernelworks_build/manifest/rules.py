@@ -12,8 +12,9 @@ from typing import Any
 from pydantic_core import PydanticCustomError
 
 from kernelworks.model.variant_name import known_backends
+from kernelworks_build.manifest.archs import arch_kinds
 from kernelworks_build.manifest.backends import COMPONENTS
-from kernelworks_build.manifest.diagnostics import Fault, show
+from kernelworks_build.manifest.diagnostics import Fault, Severity, show
 from kernelworks_build.manifest.document import Document
 from kernelworks_build.manifest.grammar import Version
 from kernelworks_build.manifest.model import FRAMEWORKS, TorchNoarch
@@ -30,9 +31,10 @@ def exactly_one_framework(document: Document) -> Iterator[Fault]:
     present = [key for key in FRAMEWORKS if key in document.data]
     if not present:
         choices = ", ".join(f"`[{key}]`" for key in FRAMEWORKS)
-        yield Fault((), "the manifest lacks a framework table", f"add one of {choices}")
+        yield Fault("no-framework", (), "the manifest lacks a framework table", f"add one of {choices}")
     for key in present[1:]:
-        yield Fault((key,), f"`[{key}]` stands beside `[{present[0]}]`", "keep one framework table", at="key")
+        what = f"`[{key}]` stands beside `[{present[0]}]`"
+        yield Fault("second-framework", (key,), what, "keep one framework table", at="key")
 
 
 def declared_backends_are_compiled(document: Document) -> Iterator[Fault]:
@@ -46,7 +48,7 @@ def declared_backends_are_compiled(document: Document) -> Iterator[Fault]:
                 hint = f'add a `[kernel.<name>]` with `backend = "{backend}"`, or remove it from `backends`'
             else:
                 hint = "only `[torch-noarch]` kernels can have it; remove it from `backends`"
-            yield Fault(path, f"no component is compiled for backend {show(backend)}", hint)
+            yield Fault("no-component", path, f"no component is compiled for backend {show(backend)}", hint)
 
 
 def components_are_declared(document: Document) -> Iterator[Fault]:
@@ -55,6 +57,7 @@ def components_are_declared(document: Document) -> Iterator[Fault]:
         backend = _backend_of(document, name)
         if declared and backend in COMPONENTS and backend not in declared:
             yield Fault(
+                "undeclared-backend",
                 ("kernel", name, "backend"),
                 f"{show(name)} is not built: `{backend}` is not among the backends of `[general]`",
                 f'add `"{backend}"` to `backends`',
@@ -67,6 +70,7 @@ def noarch_has_no_components(document: Document) -> Iterator[Fault]:
         return
     for name in document.table("kernel"):
         yield Fault(
+            "unused-component",
             ("kernel", name),
             f"{show(name)} is not built: a `[torch-noarch]` kernel has no components",
             "use `[torch]`, or remove it",
@@ -78,8 +82,8 @@ def noarch_has_no_components(document: Document) -> Iterator[Fault]:
 def noarch_keys_have_dashes(document: Document) -> Iterator[Fault]:
     for key in document.table("torch-noarch"):
         if "_" in key and kebab(key) in TorchNoarch.key_examples():
-            hint = f"write `{kebab(key)}`"
-            yield Fault(("torch-noarch", key), f"{show(key)} has an underscore", hint, "warning", "key")
+            what, hint = f"{show(key)} has an underscore", f"write `{kebab(key)}`"
+            yield Fault("underscore", ("torch-noarch", key), what, hint, "warning", "key")
 
 
 def bounds_are_in_order(document: Document) -> Iterator[Fault]:
@@ -87,6 +91,7 @@ def bounds_are_in_order(document: Document) -> Iterator[Fault]:
         minver, maxver = (_version(document.text(*path, key)) for key in ("minver", "maxver"))
         if minver and maxver and maxver < minver:
             yield Fault(
+                "empty-range",
                 (*path, "maxver"),
                 f"maxver {show(maxver.text)} is below minver {show(minver.text)}, so nothing would be built",
             )
@@ -97,6 +102,7 @@ def stable_abi_is_used(document: Document) -> Iterator[Fault]:
     for backend in document.table("torch", "stable-abi"):
         if declared and backend in known_backends() and backend not in declared:
             yield Fault(
+                "undeclared-backend",
                 ("torch", "stable-abi", backend),
                 f"`{backend}` is not among the backends of `[general]`, so its stable ABI is ignored",
                 severity="warning",
@@ -113,7 +119,8 @@ def lists_have_no_duplicates(document: Document) -> Iterator[Fault]:
         for place, text in document.texts(*path):
             if text in first:
                 line = document.positions.value(first[text])[0]
-                yield Fault(place, f"{show(text)} is listed twice", f"it is already in line {line}", "warning")
+                what, hint = f"{show(text)} is listed twice", f"it is already in line {line}"
+                yield Fault("listed-twice", place, what, hint, "warning")
             first.setdefault(text, place)
 
 
@@ -125,7 +132,17 @@ def flags_are_the_authors(document: Document) -> Iterator[Fault]:
                 singles = [flag, *(re.split("[,\\s\"']+", handed_on[1]) if handed_on else ())]
                 for row in _flags()["flag"]:
                     if any(re.fullmatch(row["pattern"], single) for single in singles):
-                        yield Fault(path, f"{show(flag)}: {row['what']}", row["hint"], row["severity"])
+                        yield Fault(row["code"], path, f"{show(flag)}: {row['what']}", row["hint"], row["severity"])
+
+
+def archs_exist(document: Document) -> Iterator[Fault]:
+    for key, kind in arch_kinds().items():
+        for table in document.unit_tables():
+            texts = document.texts(*table, key)
+            strange = [(path, text) for path, text in texts if kind.base(text) not in (None, *kind.known)]
+            severity: Severity = "error" if len(strange) == len(texts) else "warning"  # there would be no device code
+            for path, text in strange:
+                yield Fault("unknown-arch", path, f"no toolkit compiles for {show(text)}", kind.hint, severity)
 
 
 RULES: tuple[Rule, ...] = (
@@ -138,6 +155,7 @@ RULES: tuple[Rule, ...] = (
     stable_abi_is_used,
     lists_have_no_duplicates,
     flags_are_the_authors,
+    archs_exist,
 )
 
 

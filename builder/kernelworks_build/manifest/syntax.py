@@ -24,6 +24,8 @@ def syntax_errors(manifest: Manifest, project: Path) -> Iterator[Diagnostic]:
                 warnings.simplefilter("ignore")  # a matter of style, and every import tells it
                 compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
         except SyntaxError as error:
-            yield Diagnostic(str(path), error.lineno or 1, error.offset or 1, "error", f"not valid Python: {error.msg}")
+            place = error.lineno or 1, error.offset or 1
+            yield Diagnostic(str(path), *place, "error", "not-python", f"not valid Python: {error.msg}")
         except (MemoryError, RecursionError, ValueError) as error:  # nested too deeply; null bytes before Python 3.12
-            yield Diagnostic(str(path), 1, 1, "error", f"cannot be compiled: {error or type(error).__name__}")
+            what = f"cannot be compiled: {error or type(error).__name__}"
+            yield Diagnostic(str(path), 1, 1, "error", "not-python", what)

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from kernelworks_build.manifest.backends import COMPONENTS, Component, UndecidedComponent
 from kernelworks_build.manifest.diagnostics import Fault, cut, propose, show
 from kernelworks_build.manifest.document import Document
+from kernelworks_build.manifest.editions import former_key
 from kernelworks_build.manifest.grammar import REFUSED
 from kernelworks_build.manifest.model import Manifest
 from kernelworks_build.manifest.positions import DocumentPath
@@ -35,10 +36,11 @@ _EXPECTED = {
 
 @dataclass(frozen=True)
 class _Finding:
-    """One error of pydantic: kind, place in the document, table that it is in, value and details."""
+    """One error of pydantic: kind, path in the document and in the file, table that it is in, value and details."""
 
     kind: str
     path: DocumentPath
+    own: DocumentPath
     of_key: bool
     table: type[Table]
     value: Any
@@ -51,7 +53,7 @@ class _Finding:
     @property
     def where(self) -> str:
         """The path as it would be written: `kernel.relu.src[0]`."""
-        written = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in self.path)
+        written = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in self.own)
         return show(written.removeprefix("."))
 
 
@@ -62,7 +64,15 @@ def faults_of(error: ValidationError, document: Document) -> Iterator[Fault]:
             continue  # pydantic counts the elements that are valid; each of the others has its own error
         path, table = _resolve(item["loc"], document)
         yield _WORDS[item["type"]](
-            _Finding(item["type"], path, item["loc"][-1:] == ("[key]",), table, item["input"], item.get("ctx", {}))
+            _Finding(
+                kind=item["type"],
+                path=path,
+                own=document.own(path),
+                of_key=item["loc"][-1:] == ("[key]",),
+                table=table,
+                value=item["input"],
+                details=item.get("ctx", {}),
+            )
         )
 
 
@@ -81,36 +91,40 @@ def _resolve(location: tuple[str | int, ...], document: Document) -> tuple[Docum
 
 def _refused(finding: _Finding) -> Fault:
     at = "key" if finding.of_key else "value"
-    return Fault(finding.path, finding.details["what"], finding.details["hint"], at=at)  # type: ignore[arg-type]
+    details = finding.details
+    return Fault("bad-value", finding.path, details["what"], details["hint"], at=at)  # type: ignore[arg-type]
 
 
 def unknown_table(key: str) -> Fault:
     """That the manifest has no table `key`."""
-    return Fault((key,), f"{show(key)} is not a table of a manifest", propose(key, Manifest.key_examples()), at="key")
+    what = f"{show(key)} is not a table of a manifest"
+    return Fault("unknown-table", (key,), what, propose(key, Manifest.key_examples()), at="key")
 
 
 def _unknown_key(finding: _Finding) -> Fault:
     if len(finding.path) == 1:
         return unknown_table(finding.key)
     owners = [backend for backend, form in COMPONENTS.items() if finding.key in form.key_examples()]
-    hint = (
-        f'it belongs in a component with `backend = "{owners[0]}"`'
-        if owners and issubclass(finding.table, Component)
-        else propose(finding.key, finding.table.key_examples())
-    )
-    return Fault(finding.path, f"{show(finding.key)} is not a key of {_table_name(finding.path[:-1])}", hint, at="key")
+    if former := former_key(finding.path):
+        hint = former
+    elif owners and issubclass(finding.table, Component):
+        hint = f'it belongs in a component with `backend = "{owners[0]}"`'
+    else:
+        hint = propose(finding.key, finding.table.key_examples())
+    what = f"{show(finding.key)} is not a key of {_table_name(finding.own[:-1])}"
+    return Fault("former-key" if former else "unknown-key", finding.path, what, hint, at="key")
 
 
 def _missing_key(finding: _Finding) -> Fault:
-    table = _table_name(finding.path[:-1])
+    table = _table_name(finding.own[:-1])
     example = finding.table.key_examples().get(finding.key)
     hint = f"add `{finding.key} = {example}`" if example else f"add a table `[{finding.key}]`"
-    return Fault(finding.path[:-1], f"{table} lacks the key `{finding.key}`", hint, at="key")
+    return Fault("missing-key", finding.path[:-1], f"{table} lacks the key `{finding.key}`", hint, at="key")
 
 
 def _empty_list(finding: _Finding) -> Fault:
     example = finding.table.key_examples().get(finding.key)
-    return Fault(finding.path, f"{finding.where} is empty", f"list at least one, as in `{example}`")
+    return Fault("empty-list", finding.path, f"{finding.where} is empty", f"list at least one, as in `{example}`")
 
 
 def _wrong_type(finding: _Finding) -> Fault:
@@ -123,8 +137,9 @@ def _wrong_type(finding: _Finding) -> Fault:
     elif finding.kind == "tuple_type" and isinstance(value, str):
         hint = f"write `[{_toml(value)}]`"
     elif finding.kind == "model_type" and all(isinstance(part, str) for part in finding.path):
-        hint = f"write its keys below a header {_table_name(finding.path)}"
-    return Fault(finding.path, f"{finding.where} must be {_EXPECTED[finding.kind]}, not {_found(value)}", hint)
+        hint = f"write its keys below a header {_table_name(finding.own)}"
+    what = f"{finding.where} must be {_EXPECTED[finding.kind]}, not {_found(value)}"
+    return Fault("wrong-type", finding.path, what, hint)
 
 
 def _found(value: Any) -> str:

@@ -8,7 +8,6 @@ the process dies, no version points to something half-published.
 from __future__ import annotations
 
 import hashlib
-import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -25,7 +24,7 @@ from kernelworks.model.index import INDEX_NAME, Index
 from kernelworks.transport import read_revision
 from kernelworks.transport.directory_layout import BUILD, listed_files
 from kernelworks.transport.hub import HubTransport
-from kernelworks.transport.repo_id import version_ref
+from kernelworks.transport.repo_id import version_ref, work_ref
 from kernelworks.transport.revision import Ref
 from kernelworks.transport.token import token_for
 from kernelworks_build.errors import PublishError
@@ -157,7 +156,7 @@ def _commit(
 ) -> str:
     """The id of one commit with `operations` on top of `head`, which the version's branch points to afterwards."""
     branch = version_ref(new.version)
-    work = f"incoming-{branch}-{secrets.token_hex(4)}" if is_new else branch
+    work = work_ref(new.version) if is_new else branch
     if is_new:
         api.create_branch(repo_id, branch=work, revision=head, repo_type=_KIND)
     try:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-__all__ = ["CMAKE_LISTS", "INCLUDE", "TEMPLATES"]
+__all__ = ["CMAKE_LISTS", "INCLUDE", "SLIM", "SLIM_RULES", "TEMPLATES"]
 
 _HERE = Path(__file__).resolve().parent
 _CHECKOUT = _HERE.parents[2]
@@ -21,3 +21,5 @@ def _find(name: str) -> Path:
 CMAKE_LISTS = _find("CMakeLists.txt")
 TEMPLATES = _find("kernel_templates")
 INCLUDE = _HERE / "include"
+SLIM = _HERE / "slim"
+SLIM_RULES = _HERE / "slim.toml"

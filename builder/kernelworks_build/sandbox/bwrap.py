@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -19,9 +19,12 @@ from kernelworks_build.sandbox.process import require_own_proc, result, supervis
 __all__ = ["Bwrap"]
 
 _ISOLATION = (
-    *("--unshare-all", "--die-with-parent", "--new-session", "--clearenv"),
+    *("--unshare-all", "--die-with-parent", "--clearenv"),
     *("--uid", str(layout.UID), "--gid", str(layout.GID), "--hostname", layout.HOSTNAME),
 )
+_OWN_SESSION = "--new-session"
+"""Without the builder's terminal: nothing can put keys into it."""
+
 _PROC = (("--proc", "/proc"), ("--ro-bind", "/proc", "/proc"))
 """A fresh `/proc`; inside another sandbox the kernel refuses one, and the outer one must do, read-only.
 
@@ -83,7 +86,8 @@ class Bwrap:
             SandboxError: The sandbox cannot be made, or holds no such command.
         """
         with tempfile.TemporaryFile("w+", encoding="utf-8") as status:
-            argv = _command(self._dialect, action, build_dir, status.fileno())
+            reporting = (_OWN_SESSION, "--json-status-fd", str(status.fileno()))
+            argv = _command(self._dialect, action, build_dir, reporting)
             verdict = supervise(argv, {}, action.limits, log, on_line, pass_fds=[status.fileno()])
             status.seek(0)
             started = '"exit-code"' in status.read()  # bubblewrap's own failures give none
@@ -91,6 +95,14 @@ class Bwrap:
             why = verdict.error or _last_line(log.read_text(encoding="utf-8"))
             raise SandboxError(f"the sandbox cannot run `{action.argv[0]}`: {why}", log=log)
         return result(verdict, self, action, build_dir, log)
+
+    def enter(self, action: Action, build_dir: Path) -> int:
+        """The exit code of `action`'s command, run without limits and with this process's terminal, for a person.
+
+        Raises:
+            SandboxError: As `check`.
+        """
+        return subprocess.run(_command(self._dialect, action, build_dir), env={}, check=False).returncode
 
     @cached_property
     def _dialect(self) -> _Dialect:
@@ -106,9 +118,9 @@ class Bwrap:
         raise _refused(_last_line(probe.stderr))
 
 
-def _command(dialect: _Dialect, action: Action, build_dir: Path, status_fd: int) -> list[str]:
+def _command(dialect: _Dialect, action: Action, build_dir: Path, options: Sequence[str] = ()) -> list[str]:
     memory = action.limits.memory_bytes
-    command = [dialect.program, *_ISOLATION, "--json-status-fd", str(status_fd)]
+    command = [dialect.program, *_ISOLATION, *options]
     for name, value in layout.environment(action).items():
         command += ["--setenv", name, value]
     for mount in layout.outermost_first(action.mounts):

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, cast
 
-from kernelworks_build.action import Action, ActionResult, Executor, Limits
+from kernelworks_build.action import Action, ActionResult, Executor, JobUsage, Limits
 from kernelworks_build.errors import SandboxError
 from kernelworks_build.sandbox import layout
 
@@ -37,6 +37,7 @@ class Verdict:
         out_of_memory: The memory limit ended it.
         cpu_seconds: User and system time of it and of all its descendants.
         max_rss_bytes: Peak resident memory of the largest of them.
+        jobs: What each command of ninja used.
     """
 
     error: str
@@ -45,6 +46,7 @@ class Verdict:
     out_of_memory: bool
     cpu_seconds: float
     max_rss_bytes: int
+    jobs: tuple[JobUsage, ...]
 
 
 def require_own_proc() -> None:
@@ -119,6 +121,7 @@ def result(verdict: Verdict, executor: Executor, action: Action, build_dir: Path
         executor=executor.name,
         hermetic=executor.hermetic,
         missing_outputs=layout.missing_outputs(action, build_dir),
+        jobs=verdict.jobs,
     )
 
 
@@ -171,6 +174,7 @@ def _read(document: str) -> Verdict:
         out_of_memory=facts["ended_by"] == "memory",
         cpu_seconds=facts["cpu_seconds"],
         max_rss_bytes=facts["max_rss_bytes"],
+        jobs=tuple(JobUsage(**job) for job in facts["jobs"]),
     )
 
 

@@ -19,14 +19,24 @@ import sys
 import time
 import warnings  # noqa: F401  # `execvpe` imports it, which is too late after a change of root
 from collections.abc import Iterator
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypedDict
 
 TICK_SECONDS = 0.1
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
+SCHEDULER = "ninja"  # what it starts is accounted for one by one
 
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 PR_SET_CHILD_SUBREAPER = 36
 PR_SET_NO_NEW_PRIVS = 38
+
+
+class Job(TypedDict):
+    """One command that the scheduler started: what it is and what it used so far, as seen at each tick."""
+
+    command: str
+    cpu_seconds: float
+    max_rss_bytes: int
 
 
 def main() -> None:
@@ -46,8 +56,9 @@ def _run(order: dict[str, Any]) -> dict[str, Any]:
     deadline = time.monotonic() + order["wall_seconds"]
     pid, error = _start(order)
     ended_by = None
+    jobs: dict[str, Job] = {}
     while (status := _reap(pid)) is None:
-        if ended_by := _reason_to_end(deadline, order["memory_bytes"]):
+        if ended_by := _reason_to_end(deadline, order["memory_bytes"], jobs):
             status = -signal.SIGKILL
             break
     _end_all()
@@ -58,6 +69,7 @@ def _run(order: dict[str, Any]) -> dict[str, Any]:
         "ended_by": ended_by,
         "cpu_seconds": used.ru_utime + used.ru_stime,
         "max_rss_bytes": used.ru_maxrss * 1024,
+        "jobs": list(jobs.values()),
     }
 
 
@@ -103,12 +115,12 @@ def _reap(pid: int) -> int | None:
     return None
 
 
-def _reason_to_end(deadline: float, memory_bytes: int) -> str | None:
+def _reason_to_end(deadline: float, memory_bytes: int, jobs: dict[str, Job]) -> str | None:
     """Waits until a process ends, at most a tick; then says what must end the command now, if anything."""
     got = signal.sigtimedwait({signal.SIGCHLD, signal.SIGTERM}, TICK_SECONDS)
     if got and got.si_signo == signal.SIGTERM:
         return "builder"
-    if _resident_bytes() > memory_bytes:
+    if _account(jobs) > memory_bytes:
         return "memory"
     if time.monotonic() > deadline:
         return "time"
@@ -127,22 +139,45 @@ def _end_all() -> None:
             return
 
 
-def _resident_bytes() -> int:
-    """Memory of all descendants; pages that they share count once for each."""
+def _account(jobs: dict[str, Job]) -> int:
+    """Memory of all descendants, where pages that they share count once for each; `jobs` by process id is kept."""
     total = 0
-    for pid in _descendants():
-        with contextlib.suppress(OSError), open(f"/proc/{pid}/statm", encoding="ascii") as file:
-            total += int(file.read().split()[1])
-    return total * PAGE_BYTES
+    by_job: dict[str, list[tuple[float, int]]] = {}
+    for pid, job in _descendants_by_job():
+        with contextlib.suppress(OSError):  # it has ended
+            used = _used(pid)
+            total += used[1]
+            by_job.setdefault(job, []).append(used)
+    by_job.pop("", None)
+    for pid, all_used in by_job.items():
+        with contextlib.suppress(OSError):
+            known = jobs.setdefault(pid, Job(command=_read(pid, "cmdline"), cpu_seconds=0, max_rss_bytes=0))
+            known["cpu_seconds"] = max(known["cpu_seconds"], sum(cpu for cpu, _ in all_used))
+            known["max_rss_bytes"] = max(known["max_rss_bytes"], sum(resident for _, resident in all_used))
+    return total
+
+
+def _used(pid: str) -> tuple[float, int]:
+    """CPU seconds of a process and of the children that it waited for, and its resident bytes."""
+    ticks = _read(pid, "stat").rpartition(")")[2].split()[11:15]
+    return sum(map(int, ticks)) / TICKS_A_SECOND, int(_read(pid, "statm").split()[1]) * PAGE_BYTES
+
+
+def _descendants_by_job() -> Iterator[tuple[str, str]]:
+    """Ids of the processes below this one, and of the command of the scheduler that each belongs to, if any."""
+    parents = [("self", "")]
+    while parents:
+        parent, job = parents.pop()
+        with contextlib.suppress(OSError):
+            starts_jobs = not job and _read(parent, "comm").strip() == SCHEDULER
+            children = [(child, child if starts_jobs else job) for child in _children(parent)]
+            yield from children
+            parents += children
 
 
 def _descendants() -> Iterator[str]:
     """Ids of the processes below this one, as text."""
-    parents = ["self"]
-    while parents:
-        children = list(_children(parents.pop()))
-        yield from children
-        parents += children
+    return (pid for pid, _ in _descendants_by_job())
 
 
 def _children(pid: str) -> Iterator[str]:
@@ -150,6 +185,11 @@ def _children(pid: str) -> Iterator[str]:
         for task in os.listdir(f"/proc/{pid}/task"):
             with open(f"/proc/{pid}/task/{task}/children", encoding="ascii") as file:
                 yield from file.read().split()
+
+
+def _read(pid: str, name: str) -> str:
+    with open(f"/proc/{pid}/{name}", encoding="utf-8", errors="replace") as file:
+        return file.read()
 
 
 def _prctl(option: int, value: int) -> None:

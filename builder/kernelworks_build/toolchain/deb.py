@@ -23,7 +23,8 @@ _MERGED = {"bin", "lib", "lib32", "lib64", "libx32", "sbin"}
 def entries(path: Path) -> Iterator[Entry]:
     """The files and links that the package at `path` has below /usr, relative to it.
 
-    Folders of the root that are links into /usr count as below it. Absolute links become relative.
+    Folders of the root that are links into /usr count as below it. Absolute links become relative; one that leads out
+    of /usr stays as it is.
 
     Raises:
         ToolchainError: No package, packed in an unknown way, or a path that climbs out of it.
@@ -37,8 +38,9 @@ def entries(path: Path) -> Iterator[Entry]:
                 target = posixpath.join("/", posixpath.dirname(member.name), member.linkname)
                 reached = _below_usr(posixpath.normpath(target).lstrip("/"), path.name)
                 if reached is None:
-                    raise ToolchainError(f"`{path.name}` links `{place}` to `{member.linkname}`, outside of /usr")
-                yield LinkEntry(place, posixpath.relpath(reached, posixpath.dirname(place) or "."))
+                    yield LinkEntry(place, member.linkname)  # refused where it is written, unless left out
+                else:
+                    yield LinkEntry(place, posixpath.relpath(reached, posixpath.dirname(place) or "."))
             elif (content := archive.extractfile(member)) is not None:
                 yield FileEntry(place, bool(member.mode & 0o100), content.read())
             else:

@@ -42,7 +42,8 @@ class Fetcher:
     def __init__(self, cache: Path, origins: Origins, progress: Progress, jobs: int = 4) -> None:
         self.origins = origins
         self.progress = progress
-        self._folder = cache / "artifacts"
+        self.cache = cache
+        self.folder = cache / "artifacts"
         self._jobs = jobs
 
     def fetch(self, artifacts: Iterable[Artifact], *, relock: str = "kernel-build lock") -> dict[Artifact, Path]:
@@ -55,13 +56,18 @@ class Fetcher:
             ToolchainError: All faults of the batch: bytes that are not those of the lock, artifacts that no
                 origin has.
         """
-        self._folder.mkdir(parents=True, exist_ok=True)
-        paths = {artifact: self._folder / artifact.sha256 for artifact in artifacts}
+        self.folder.mkdir(parents=True, exist_ok=True)
+        paths = {artifact: self.folder / artifact.sha256 for artifact in artifacts}
         missing = [artifact for artifact, path in paths.items() if not _is(artifact, path)]
         faults = self._download(missing) if missing else []
         if faults:
             raise _together(faults, relock)
         return paths
+
+    def cached(self, artifact: Artifact) -> Path | None:
+        """The path of `artifact` where it was fetched before, proved as `fetch` proves it."""
+        path = self.folder / artifact.sha256
+        return path if _is(artifact, path) else None
 
     def _download(self, artifacts: Sequence[Artifact]) -> list[ToolchainError | _Missing]:
         stop = threading.Event()
@@ -73,7 +79,7 @@ class Fetcher:
             ThreadPoolExecutor(self._jobs) as pool,
         ):
             downloads = [
-                _Download(artifact, self._folder, self.origins, remote, advance, self.progress, stop, retried)
+                _Download(artifact, self.folder, self.origins, remote, advance, self.progress, stop, retried)
                 for artifact in artifacts
             ]
             running = [pool.submit(download.run) for download in downloads]
@@ -243,7 +249,8 @@ def _unreachable(sites: tuple[str, ...], artifacts: Sequence[Artifact]) -> Toolc
     count = f"{len(names)} packages are" if len(names) > 1 else "1 package is"
     return ToolchainError(
         f"cannot reach {' or '.join(sites)}: {count} missing: {_listed(names, ', ')}",
-        hint="check the network, or name another mirror by KERNELWORKS_DEB_MIRROR / KERNELWORKS_PYPI_INDEX",
+        hint="check the network, or name another origin by KERNELWORKS_DEB_MIRROR / KERNELWORKS_PYPI_INDEX, or a mirror"
+        " by KERNELWORKS_ARTIFACTS",
         sites=sites,
         files=[artifact.file for artifact in artifacts],
     )

@@ -91,8 +91,8 @@ class Lock:
     @property
     def relock(self) -> str:
         """The command that pins this toolchain anew."""
-        option, _, version = self.name.partition("-")
-        return f"kernel-build lock --{option} {version}".rstrip()
+        option, _, version = self.name.rpartition("-")
+        return f"kernel-build lock --{option} {version}" if option else f"kernel-build lock --{version}"
 
     @classmethod
     def parse(cls, text: str, origin: str) -> Lock:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,11 +11,10 @@ from kernelworks_build.errors import ToolchainError
 from kernelworks_build.progress import Progress
 from kernelworks_build.toolchain.fetch import Fetcher
 from kernelworks_build.toolchain.lock import Lock, LockSet
-from kernelworks_build.toolchain.recipes import layout
 from kernelworks_build.toolchain.store import TreeStore
 from kernelworks_build.toolchain.sysroot.tree import build_sysroot
 from kernelworks_build.toolchain.torch_sdk import build_torch
-from kernelworks_build.toolchain.unpack import unpack
+from kernelworks_build.toolchain.unpack import unpack_locked
 
 __all__ = ["materialise"]
 
@@ -39,9 +38,8 @@ class _Recipe:
 
 
 def _unpack(lock: Lock, workshop: _Workshop, into: Path) -> None:
-    paths = workshop.fetcher.fetch(lock.artifacts, relock=lock.relock)
     with workshop.progress.task(f"unpacking {lock.name}", None, "files"):
-        unpack(paths, layout(lock.recipe), into)
+        unpack_locked(lock, workshop.fetcher, into)
 
 
 def _sysroot(_lock: Lock, workshop: _Workshop, into: Path) -> None:
@@ -55,16 +53,19 @@ def _torch(lock: Lock, workshop: _Workshop, into: Path) -> None:
 
 _RECIPES = {
     "cuda": _Recipe(_unpack),
+    "cuda-12": _Recipe(_unpack),
+    "cutlass": _Recipe(_unpack),
     "host": _Recipe(_unpack),
     "python": _Recipe(_unpack),
     "sysroot": _Recipe(_sysroot, needs=("host",)),
     "tools": _Recipe(_unpack),
     "torch": _Recipe(_torch, needs=("host",)),
+    "tvm-ffi": _Recipe(_unpack),
 }
 
 
 def materialise(
-    names: Sequence[str],
+    names: Iterable[str],
     *,
     locks: LockSet,
     store: TreeStore,

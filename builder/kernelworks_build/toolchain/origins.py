@@ -14,7 +14,7 @@ from pathlib import Path
 from kernelworks import settings
 from kernelworks_build.errors import ToolchainError
 
-__all__ = ["Origins", "PythonOrigins"]
+__all__ = ["Origins", "PythonOrigins", "address"]
 
 _PIP_SETTING = re.compile(r"(global|download)\.([a-z-]+)=(.+)")
 _PIP_SECTIONS = ("global", "download")  # the later one wins, as for `pip download`, and variables over both
@@ -42,13 +42,18 @@ class Origins:
     """Where wheels and debs come from; pip and apt are asked on first use only, as they take their time.
 
     `Origins()` is what this machine is configured to use, `Origins.of` is what it is given.
+
+    Attributes:
+        mirrors: URLs of mirrors by SHA-256 (`KERNELWORKS_ARTIFACTS`), which are asked before all others.
     """
 
     def __init__(
         self,
         ask_pip: Callable[[], PythonOrigins] | None = None,
         ask_apt: Callable[[], tuple[str, ...]] | None = None,
+        mirrors: Iterable[str] | None = None,
     ) -> None:
+        self.mirrors = tuple(map(address, settings.artifacts() if mirrors is None else mirrors))
         self._ask_pip = ask_pip or _python_origins
         self._ask_apt = ask_apt or _archives
 
@@ -59,13 +64,14 @@ class Origins:
         indexes: Iterable[str] = (),
         links: Iterable[str] = (),
         archives: Iterable[str] = (),
+        mirrors: Iterable[str] = (),
         certificate: str | None = None,
         proxy: str | None = None,
     ) -> Origins:
         """Exactly these origins."""
         python = PythonOrigins(tuple(indexes), tuple(links), certificate, proxy)
         roots = tuple(archives)
-        return cls(lambda: python, lambda: roots)
+        return cls(lambda: python, lambda: roots, mirrors)
 
     @cached_property
     def python(self) -> PythonOrigins:
@@ -76,6 +82,11 @@ class Origins:
     def archives(self) -> tuple[str, ...]:
         """Roots of Debian archives, as URLs."""
         return self._ask_apt()
+
+
+def address(place: str) -> str:
+    """The URL of `place`, a URL or a folder."""
+    return place if "://" in place else Path(place).expanduser().absolute().as_uri()
 
 
 def _python_origins() -> PythonOrigins:

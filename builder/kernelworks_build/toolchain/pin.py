@@ -23,29 +23,29 @@ _CAT = "/usr/lib/apt/apt-helper"
 _SUITES = ("", "-updates", "-security")
 
 
-def debs(release: str, packages: Iterable[str]) -> list[Artifact]:
-    """The newest version of each package in apt's verified lists of the Debian `release`.
+def debs(release: str, packages: Iterable[str], component: str = "main") -> list[Artifact]:
+    """The newest version of each package in apt's verified lists of a component of the Debian `release`.
 
     Raises:
         ToolchainError: apt has no list of that release, or a package is in none.
     """
     wanted = set(packages)
     found: dict[str, list[dict[str, str]]] = {name: [] for name in wanted}
-    for stanza in _stanzas(release):
+    for stanza in _stanzas(release, component):
         if stanza["Package"] in wanted:
             found[stanza["Package"]].append(stanza)
     if missing := sorted(name for name, stanzas in found.items() if not stanzas):
         raise ToolchainError(
             f"apt knows no package {', '.join(f'`{name}`' for name in missing)} of Debian `{release}`",
-            hint=f"add a source of `{release}` (amd64, main) to apt and run `apt-get update`",
+            hint=f"add a source of `{release}` (amd64, {component}) to apt and run `apt-get update`",
             packages=missing,
         )
     return sorted(_deb(max(stanzas, key=cmp_to_key(_compare))) for stanzas in found.values())
 
 
-def _stanzas(release: str) -> Iterator[dict[str, str]]:
+def _stanzas(release: str, component: str) -> Iterator[dict[str, str]]:
     command = ("apt-get", "indextargets", "--format", "$(CODENAME) $(FILENAME)")
-    filters = ("Created-By: Packages", "Architecture: amd64", "Component: main")
+    filters = ("Created-By: Packages", "Architecture: amd64", f"Component: {component}")
     suites = {f"{release}{suffix}" for suffix in _SUITES}
     for line in _run(*command, *filters).splitlines():
         suite, _, path = line.partition(" ")
@@ -137,8 +137,7 @@ def _newest(
 def _runs_anywhere(name: str) -> bool:
     tags = parse_wheel_filename(name)[3]
     return any(
-        tag.interpreter == "py3"
-        and tag.abi == "none"
+        ((tag.interpreter == "py3" and tag.abi == "none") or tag.abi == "abi3")
         and (tag.platform == "any" or (tag.platform.startswith("manylinux") and tag.platform.endswith("_x86_64")))
         for tag in tags
     )

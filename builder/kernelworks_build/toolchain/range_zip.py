@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import time
 import zipfile
 import zlib
@@ -93,11 +94,13 @@ class RangeFile(io.RawIOBase):
                 return data
 
 
-def read_members(remote: Remote, url: str, size: int, prefix: str, progress: Progress) -> Iterator[tuple[str, bytes]]:
-    """Name and content, its CRC checked, of every file below `prefix` in the zip file at `url`.
+def read_members(
+    remote: Remote, url: str, size: int, wanted: re.Pattern[str], progress: Progress, name: str
+) -> Iterator[tuple[str, bytes]]:
+    """Name and content, its CRC checked, of every file in the zip file at `url` whose whole name is `wanted`.
 
-    `size` is that of the zip file in bytes. What lies between the first and the last of these files is
-    fetched before the first is yielded; in a wheel the files of a folder are neighbours.
+    `size` is that of the zip file in bytes, `name` what progress is told of it. What lies between the first and the
+    last of these files is fetched before the first is yielded; in a wheel the files of a folder are neighbours.
 
     Raises:
         RemoteError: The server ignores ranges or does not give them, perhaps after the first files were yielded.
@@ -107,9 +110,9 @@ def read_members(remote: Remote, url: str, size: int, prefix: str, progress: Pro
         with RangeFile(remote, url, size) as stream:
             stream.fetch_ahead(max(0, size - _TAIL), size, lambda _amount: None)
             with zipfile.ZipFile(stream) as archive:
-                chosen = [info for info in archive.infolist() if _is_file_below(info, prefix)]
+                chosen = [info for info in archive.infolist() if not info.is_dir() and wanted.fullmatch(info.filename)]
                 start, stop = _span(archive, chosen)
-                with progress.task(f"fetching {len(chosen)} files of {prefix}", stop - start, "B") as advance:
+                with progress.task(f"fetching {len(chosen)} files of {name}", stop - start, "B") as advance:
                     stream.fetch_ahead(start, stop, advance)
                 for info in chosen:
                     yield info.filename, archive.read(info)
@@ -119,10 +122,6 @@ def read_members(remote: Remote, url: str, size: int, prefix: str, progress: Pro
             hint="an origin, or something on the way, changes files: KERNELWORKS_PYPI_INDEX names another",
             url=shown(url),
         ) from error
-
-
-def _is_file_below(info: zipfile.ZipInfo, prefix: str) -> bool:
-    return info.filename.startswith(prefix) and not info.is_dir()
 
 
 def _span(archive: zipfile.ZipFile, chosen: list[zipfile.ZipInfo]) -> tuple[int, int]:

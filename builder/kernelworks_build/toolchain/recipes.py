@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -23,12 +23,14 @@ class Pinned:
     Attributes:
         recipe: Name of the recipe that makes the tree.
         release: Debian release of the debs; empty without any.
+        component: The part of that release that holds them.
         debs: Package names.
         wheels: Project name -> version specifier.
     """
 
     recipe: str
     release: str
+    component: str
     debs: tuple[str, ...]
     wheels: Mapping[str, str]
 
@@ -51,12 +53,14 @@ class Layout:
         places: The first that fits is taken; what fits none is left out.
         executable: Paths in the tree that are executable; None: as the package says.
         links: Link path in the tree -> target, relative to the link.
+        cut: Packages of which nothing but the files with these paths is fetched.
     """
 
     drop: re.Pattern[str]
     places: tuple[Place, ...]
     executable: re.Pattern[str] | None
     links: Mapping[str, str]
+    cut: Mapping[str, re.Pattern[str]] = field(default_factory=dict)
 
     def place(self, package: str, entries: Iterable[Entry]) -> Iterable[Entry]:
         """The `entries` of `package` as they lie in the tree."""
@@ -88,7 +92,13 @@ def pinned(name: str) -> Pinned:
     if name not in known:
         raise ToolchainError(f"`{name}` cannot be locked (known: {', '.join(known)})", name=name, known=list(known))
     item = known[name]
-    return Pinned(item["recipe"], item.get("release", ""), tuple(item.get("debs", ())), item.get("wheels", {}))
+    return Pinned(
+        recipe=item["recipe"],
+        release=item.get("release", ""),
+        component=item.get("component", "main"),
+        debs=tuple(item.get("debs", ())),
+        wheels=item.get("wheels", {}),
+    )
 
 
 @cache
@@ -103,6 +113,7 @@ def layout(recipe: str) -> Layout:
         ),
         executable=re.compile(item["executable"]) if "executable" in item else None,
         links=item.get("links", {}),
+        cut={package: re.compile(wanted) for package, wanted in item.get("cut", {}).items()},
     )
 
 

@@ -11,11 +11,11 @@ from kernelworks_build.toolchain import pin
 from kernelworks_build.toolchain.fetch import Fetcher
 from kernelworks_build.toolchain.lock import Lock, LockSet
 from kernelworks_build.toolchain.materialise import materialise
-from kernelworks_build.toolchain.recipes import layout, pinned
+from kernelworks_build.toolchain.recipes import pinned
 from kernelworks_build.toolchain.store import TreeStore
 from kernelworks_build.toolchain.sysroot.tree import lock_sysroot
 from kernelworks_build.toolchain.torch_sdk import lock_torch
-from kernelworks_build.toolchain.unpack import unpack
+from kernelworks_build.toolchain.unpack import unpack_locked
 
 __all__ = ["relock"]
 
@@ -58,11 +58,11 @@ def relock(
 def _lock_packages(name: str, *, store: TreeStore, fetcher: Fetcher, progress: Progress) -> Lock:
     wanted = pinned(name)
     artifacts = [
-        *(pin.debs(wanted.release, wanted.debs) if wanted.debs else ()),
+        *(pin.debs(wanted.release, wanted.debs, wanted.component) if wanted.debs else ()),
         *(pin.wheels(wanted.wheels, fetcher.origins) if wanted.wheels else ()),
     ]
     lock = Lock(name, wanted.recipe, "", tuple(sorted(artifacts)))
-    paths = fetcher.fetch(lock.artifacts, relock=lock.relock)
+    fetcher.fetch(lock.artifacts, relock=lock.relock)  # whole, even those that a build takes a few files of
     with progress.task(f"unpacking {name}", None, "files"):
-        tree = store.add(lambda into: unpack(paths, layout(lock.recipe), into))
+        tree = store.add(lambda into: unpack_locked(lock, fetcher, into))
     return replace(lock, digest=tree.digest)

@@ -118,6 +118,26 @@ class Remote:
         """Answer with `error` from now on, for everything on the site of `url`."""
         self._lost[site(url)] = RemoteError(str(error), lasting=True, asked=error.asked)
 
+    def put(self, url: str, path: Path) -> bool:
+        """Store the file at `path` under `url` (HTTP PUT) unless there is one; whether there was none.
+
+        Raises:
+            RemoteError: No such server, or it refuses.
+        """
+        if offline():
+            raise RemoteError("KERNELWORKS_OFFLINE forbids the network", lasting=True, asked=False)
+        how = self._how | {"stream": False}
+        try:
+            if self._session.head(url, **how).status_code == _OK:
+                return False
+            with path.open("rb") as content:
+                answer = self._session.put(url, data=content, **how)
+        except requests.RequestException as error:
+            raise RemoteError(_reason(error), lasting=True, asked=not isinstance(error, _UNASKED)) from error
+        if not answer.ok:
+            raise RemoteError(f"{answer.status_code} {answer.reason}".strip(), lasting=True)
+        return True
+
     def read(self, url: str, start: int, stop: int) -> bytes | None:
         """Bytes `start` to before `stop` of the file at `url`, or None where the server ignores ranges.
 

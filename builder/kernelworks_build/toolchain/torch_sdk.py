@@ -7,11 +7,12 @@ torch's exports have no versions and a link needs no more. The list of what is e
 from __future__ import annotations
 
 import lzma
+import re
 import shutil
 import struct
 import tempfile
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import BinaryIO
@@ -21,22 +22,22 @@ from elftools.elf.elffile import ELFFile
 from kernelworks_build.action import Executor, Tree
 from kernelworks_build.errors import ToolchainError
 from kernelworks_build.toolchain.bootstrap import run_in_host
+from kernelworks_build.toolchain.cut import Member, cut, cut_whole
 from kernelworks_build.toolchain.fetch import Fetcher
-from kernelworks_build.toolchain.locate import locate
-from kernelworks_build.toolchain.lock import Artifact, Lock, symbol_list_name
+from kernelworks_build.toolchain.lock import Lock, symbol_list_name
 from kernelworks_build.toolchain.pin import wheel as pin_wheel
-from kernelworks_build.toolchain.range_zip import read_members
-from kernelworks_build.toolchain.remote import Remote, RemoteError, shown
 from kernelworks_build.toolchain.store import TreeStore
 from kernelworks_build.toolchain.tree import FileEntry, digest_of, write
 
-__all__ = ["LIBRARIES", "build_torch", "exported", "lock_torch", "symbols"]
+__all__ = ["HEADERS", "LIBRARIES", "build_torch", "exported", "lock_torch", "symbols"]
 
 LIBRARIES = ("c10", "c10_cuda", "torch", "torch_cpu", "torch_cuda", "torch_python")
 """Libraries of torch that the tree has stubs of, below `lib/`, and whose exports are listed."""
 
 _PACKAGE = "torch/"
-_HEADERS = f"{_PACKAGE}include/"
+HEADERS = re.compile(f"{_PACKAGE}include/.+")
+"""The files of the wheel that a build needs."""
+
 _WHEEL_SUFFIX = "-cp312-cp312-manylinux_2_28_x86_64.whl"  # headers are the same in the wheel of every Python
 
 _SYMBOL = struct.Struct("<IBBHQQ")  # ELF64: name's offset, binding and type, visibility, section, value, size
@@ -64,7 +65,7 @@ def build_torch(into: Path, lock: Lock, *, fetcher: Fetcher, host: Tree, executo
         SandboxError: The executor cannot work here.
     """
     (wheel,) = lock.artifacts
-    headers, unproved = _headers(lock, fetcher)
+    headers, unproved = cut(wheel, HEADERS, fetcher, relock=lock.relock)
     _assemble(into, headers, host, executor)
     if unproved and (got := digest_of(into)) != lock.digest:
         raise ToolchainError(
@@ -79,34 +80,10 @@ def build_torch(into: Path, lock: Lock, *, fetcher: Fetcher, host: Tree, executo
         )
 
 
-def _assemble(into: Path, headers: Iterable[tuple[str, bytes]], host: Tree, executor: Executor) -> None:
+def _assemble(into: Path, headers: Iterable[Member], host: Tree, executor: Executor) -> None:
     entries = (FileEntry(name.removeprefix(_PACKAGE), False, data) for name, data in headers)
     write(into, entries, "the torch wheel")
     run_in_host(("/usr/bin/sh", "-euc", _MAKE_STUBS, "stubs", *LIBRARIES), into, host=host, executor=executor)
-
-
-def _headers(lock: Lock, fetcher: Fetcher) -> tuple[Iterable[tuple[str, bytes]], str | None]:
-    """Headers by range requests from the first origin that allows them, else out of the whole wheel.
-
-    With them comes the URL that gave ranges, which no SHA-256 of the wheel proves; None for the whole wheel.
-    """
-    (wheel,) = lock.artifacts
-    python, progress = fetcher.origins.python, fetcher.progress
-    refused = []
-    with Remote(python.certificate, python.proxy) as remote:
-        for url in locate(wheel, fetcher.origins, remote, lambda _place, _reason: None):
-            try:
-                return list(read_members(remote, url, wheel.size, _HEADERS, progress)), shown(url)
-            except RemoteError as error:  # noqa: PERF203  # the whole wheel is left; its download says what is wrong
-                refused.append(f"`{shown(url)}` gives no ranges ({error})")
-    if refused:
-        progress.note(f"{'; '.join(refused)}: fetching all {wheel.size / 1e6:.0f} MB of it for its headers")
-    return _headers_of_whole(wheel, fetcher.fetch([wheel], relock=lock.relock)[wheel], fetcher), None
-
-
-def _headers_of_whole(wheel: Artifact, path: Path, fetcher: Fetcher) -> Iterator[tuple[str, bytes]]:
-    with Remote() as remote:
-        yield from read_members(remote, path.absolute().as_uri(), wheel.size, _HEADERS, fetcher.progress)
 
 
 def lock_torch(
@@ -122,7 +99,7 @@ def lock_torch(
     """
     wheel = pin_wheel("torch", f"=={release}", fetcher.origins, lambda name: name.endswith(_WHEEL_SUFFIX))
     path = fetcher.fetch([wheel])[wheel]
-    headers = _headers_of_whole(wheel, path, fetcher)
+    headers = cut_whole(wheel, path, HEADERS, fetcher)
     tree = store.add(lambda into: _assemble(into, headers, host, executor))
     lock = Lock(f"torch-{release}", "torch", tree.digest, (wheel,))
     names = "".join(f"{name}\n" for name in sorted(_exported_by_wheel(path)))

@@ -7,21 +7,45 @@ from pathlib import Path
 
 from kernelworks_build.errors import ToolchainError
 from kernelworks_build.toolchain import deb, wheel
-from kernelworks_build.toolchain.lock import Artifact
-from kernelworks_build.toolchain.recipes import Layout
-from kernelworks_build.toolchain.tree import Entry, LinkEntry, write
+from kernelworks_build.toolchain.cut import cut
+from kernelworks_build.toolchain.fetch import Fetcher
+from kernelworks_build.toolchain.lock import Artifact, Lock
+from kernelworks_build.toolchain.recipes import Layout, layout
+from kernelworks_build.toolchain.tree import Entry, FileEntry, LinkEntry, write
 
-__all__ = ["unpack"]
+__all__ = ["unpack", "unpack_locked"]
 
 
-def unpack(artifacts: Mapping[Artifact, Path], layout: Layout, into: Path) -> None:
-    """Lay the files of all `artifacts` out in the empty folder `into`.
+def unpack_locked(lock: Lock, fetcher: Fetcher, into: Path) -> None:
+    """Fetch what `lock` pins and lay it out in the empty folder `into`; of some packages only a few files are fetched.
+
+    Raises:
+        ToolchainError: A package that cannot be had, and what `unpack` says.
+    """
+    plan = layout(lock.recipe)
+    paths = fetcher.fetch([item for item in lock.artifacts if item.name not in plan.cut], relock=lock.relock)
+    parts = {}
+    for item in lock.artifacts:
+        if wanted := plan.cut.get(item.name):
+            members, _ = cut(item, wanted, fetcher, relock=lock.relock)  # the tree's digest proves what ranges gave
+            parts[item] = [FileEntry(name, False, data) for name, data in members]
+    unpack(paths, plan, into, parts)
+
+
+def unpack(
+    paths: Mapping[Artifact, Path],
+    layout: Layout,
+    into: Path,
+    parts: Mapping[Artifact, Iterable[Entry]] | None = None,
+) -> None:
+    """Lay the files of the packages at `paths`, and the `parts` of others, out in the empty folder `into`.
 
     Raises:
         ToolchainError: A package unreadable or leaving the tree; two contents for one path; a dangling link.
     """
-    for artifact in sorted(artifacts):
-        write(into, layout.place(artifact.name, _entries(artifact, artifacts[artifact])), artifact.file)
+    packages = {item: _entries(item, path) for item, path in paths.items()} | dict(parts or {})
+    for artifact in sorted(packages):
+        write(into, layout.place(artifact.name, packages[artifact]), artifact.file)
     write(into, (LinkEntry(*link) for link in sorted(layout.links.items())), "the recipe's links")
     dangling = [path for path in layout.links if not (into / path).exists()]
     if dangling:

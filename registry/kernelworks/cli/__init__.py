@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from kernelworks._version import __version__
+from kernelworks.cli.live import live
 from kernelworks.errors import HostError, KernelworksError, UsageError
 
 __all__ = ["Output", "main"]
@@ -65,7 +66,8 @@ def _run(arguments: Sequence[str]) -> Output:
     try:
         parsed = _parser().parse_args(arguments)
         module = importlib.import_module(f"{__name__}.{parsed.command}")  # so that `--help` costs nothing
-        output: Output = module.run(parsed)
+        with live():
+            output: Output = module.run(parsed)
     except OSError as error:
         failure: KernelworksError = HostError(f"this system refuses: {error}", file=error.filename)
     except KernelworksError as error:

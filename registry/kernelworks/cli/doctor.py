@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from typing import Any
 
 from kernelworks import host, settings
@@ -16,6 +15,7 @@ from kernelworks.diagnosis import Suit, problems, suits
 from kernelworks.errors import HostError
 from kernelworks.model.cpu_features import levels_of
 from kernelworks.model.variant_name import format_version
+from kernelworks.sources import registries_of
 
 __all__ = ["run"]
 
@@ -32,9 +32,9 @@ def run(_arguments: argparse.Namespace) -> Output:
     except HostError as error:
         failure, process = error, host.describe(None)
     amiss = (Reason(failure.message, failure.hint),) if failure else problems(process)
-    place = {
+    place: dict[str, Any] = {
         "kernelworks": __version__,
-        "registry": settings.registry(),
+        "registries": [str(one) for one in registries_of(None)],
         "cache": str(settings.cache_root()),
     }
     document = {
@@ -43,13 +43,18 @@ def run(_arguments: argparse.Namespace) -> Output:
         "fits": [suit.to_json() for suit in suits(process)],
         "problems": [reason.to_json() for reason in amiss],
     }
-    facts = process.to_json() | {
-        "backends": "; ".join(map(_offered, process.backends)),
-        "cpu-features": ", ".join(levels_of(process.cpu_features)) or None,
-    }
+    facts = (
+        place
+        | process.to_json()
+        | {
+            "registries": " ".join(place["registries"]),
+            "backends": "; ".join(map(_offered, process.backends)),
+            "cpu-features": ", ".join(levels_of(process.cpu_features)) or None,
+        }
+    )
     width = terminal_width()
     parts = [
-        table(("fact", "value"), [(name, _shown(value)) for name, value in {**place, **facts}.items()], width),
+        table(("fact", "value"), [(name, _shown(value)) for name, value in facts.items()], width),
         table(("would load", "ask with", "and"), list(map(_suit_row, suits(process))), width),
         table(("problem", "remedy"), [(one.text, one.remedy or "") for one in amiss], width) if amiss else "",
     ]
@@ -70,5 +75,7 @@ def _suit_row(suit: Suit) -> tuple[str, str, str]:
     return suit.name, "" if suit.default else f'backend="{suit.backend}"', suit.others
 
 
-def _shown(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
+def _shown(value: str | bool | None) -> str:
+    if value is None:
+        return "-"
+    return value if isinstance(value, str) else "yes" if value else "no"

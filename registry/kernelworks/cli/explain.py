@@ -8,7 +8,8 @@ from kernelworks import api
 from kernelworks.cli import Output
 from kernelworks.cli.table import table, terminal_width
 from kernelworks.compat import Rejected, Verdict
-from kernelworks.resolve import WayOut, no_fit, ways_out
+from kernelworks.errors import ResolveError
+from kernelworks.resolve import ways_out
 
 __all__ = ["run"]
 
@@ -28,14 +29,10 @@ def run(arguments: argparse.Namespace) -> Output:
     if found.chosen:
         return Output(found.to_json(), text)
     ways = ways_out(found.verdicts)
-    lines = [_way(way) for way in ways] or ["nothing here makes any of them fit: ask the publisher for one that does"]
+    lines = list(map(str, ways)) or ["nothing here makes any of them fit: ask the publisher for one that does"]
     document = found.to_json() | {"ways_out": [way.to_json() for way in ways]}
-    return Output(document, "\n".join([text, *lines]), no_fit(found.subject, [(where, found.verdicts)]))
-
-
-def _way(way: WayOut) -> str:
-    kind = "use that" if way.in_call else "change this"
-    return f"{kind}: {' and '.join(way.remedies)}, for `{way.variant.name}`"
+    error = ResolveError(f"no variant of `{found.subject}` fits this process", subject=found.subject)
+    return Output(document, "\n".join([text, *lines]), error)
 
 
 def _row(verdict: Verdict, chosen: str | None) -> tuple[str, str, str]:

@@ -11,9 +11,11 @@ from kernelworks.cli import Output
 from kernelworks.cli.table import table
 from kernelworks.model.variant import Variant
 from kernelworks.model.variant_name import format_version
+from kernelworks.sources import registries_of
 from kernelworks.transport import Transport, connect, parse_index
 from kernelworks.transport.foreign import read_foreign
 from kernelworks.transport.revision import Ref
+from kernelworks.transport.several import first_having
 
 __all__ = ["run"]
 
@@ -22,8 +24,9 @@ _HEAD = ("version", "variant", "archs", "glibc", "hermetic", "bytes", "sha256")
 
 def run(arguments: argparse.Namespace) -> Output:
     """Every version of a repository with its variants, and which ones are withdrawn."""
-    transport = connect(arguments.registry or settings.registry() or settings.hub(), settings.cache_layers())
-    repo_id, refs = arguments.repo_id, transport.versions(arguments.repo_id)
+    repo_id = arguments.repo_id
+    transports = (connect(one, settings.cache_layers()) for one in registries_of(arguments.registry))
+    transport, refs = first_having(repo_id, transports, lambda one: (one, one.versions(repo_id)))
     read = {version: _read(transport, repo_id, version, ref.commit) for version, ref in refs.items()}
     document = {
         "repo_id": repo_id,

@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 
 from kernelworks import settings
-from kernelworks.cached import Cached, cached_kernels
+from kernelworks.cache.listing import Cached, cached_kernels
+from kernelworks.cache.memory import age_of
 from kernelworks.cli import Output
 from kernelworks.cli.table import table
 
 __all__ = ["run"]
 
-_HEAD = ("kernel", "version", "commit", "variant", "bytes")
+_HEAD = ("kernel", "version", "commit", "variant", "bytes", "last loaded")
 
 
 def run(_arguments: argparse.Namespace) -> Output:
@@ -34,6 +35,7 @@ def _text(layer: str, kernels: tuple[Cached, ...]) -> str:
 def _row(kernel: Cached) -> tuple[str, ...]:
     origin = kernel.origin
     if origin is None:
-        return ("-", "-", "-", kernel.folder.name[:16], str(kernel.size))
+        return ("-", "-", "-", kernel.folder.name[:16], str(kernel.size), "-")
     version = "-" if origin.version is None else str(origin.version)
-    return origin.subject, version, (origin.commit or "-")[:16], kernel.variant or "-", str(kernel.size)
+    loaded = "-" if kernel.loaded is None else age_of(kernel.loaded)
+    return origin.subject, version, (origin.commit or "-")[:16], kernel.variant or "-", str(kernel.size), loaded

@@ -9,8 +9,8 @@ from kernelworks.cli import Output
 from kernelworks.cli.table import table
 from kernelworks.durable import replace_file
 from kernelworks.lockfile import LOCK_NAME, LOCK_NAMES, Lock, read_lock, spelled
-from kernelworks.locking import Change, changes, lock_kernels
-from kernelworks.project import read_project
+from kernelworks.locking.pinning import Change, changes, lock_kernels
+from kernelworks.locking.project import read_project
 from kernelworks.sources import registries_of
 
 __all__ = ["run"]

@@ -10,8 +10,8 @@ from kernelworks.cli import Output
 from kernelworks.cli.table import table, terminal_width
 from kernelworks.errors import together
 from kernelworks.lockfile import find_lock, read_lock, spelled
+from kernelworks.locking.syncing import Synced, sync_kernels
 from kernelworks.sources import registries_of
-from kernelworks.syncing import Synced, sync_kernels
 
 __all__ = ["run"]
 

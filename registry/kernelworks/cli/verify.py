@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from kernelworks import settings
 from kernelworks.cli import Output
 from kernelworks.cli.table import table, terminal_width
 from kernelworks.errors import KernelworksError, UsageError, together
 from kernelworks.lockfile import Pin, find_lock, read_lock
 from kernelworks.model.decode import printable
 from kernelworks.model.index import Index
+from kernelworks.sources import registries_of
 from kernelworks.transport import Transport, connect, read_revision
 from kernelworks.transport.directory_layout import listed_files
 from kernelworks.transport.repo_id import version_ref
+from kernelworks.transport.several import first_having
 from kernelworks.verify import REPUBLISH, Fault, remote_faults, verify_error
 
 __all__ = ["run"]
@@ -30,27 +32,33 @@ def run(arguments: argparse.Namespace) -> Output:
     The commit proves the index; the index proves the wheels and the files below `build/`. Of a lock file, every
     kernel in it, whose variants have to be those that were locked.
     """
-    location = arguments.registry or settings.registry() or settings.hub()
     if (arguments.repo_id is None) == (arguments.lock is None) or (arguments.lock and arguments.version is not None):
         raise UsageError("one thing is verified at a time", hint="give `org/name`, with a version or not, or `--lock`")
+    registries, repo_id = registries_of(arguments.registry), arguments.repo_id
     if arguments.lock is None:
-        transport, version = connect(location), arguments.version
-        if version is None:
-            version = next(iter(transport.versions(arguments.repo_id)))
-        return _verified(transport, arguments.repo_id, version_ref(version), version)
+        return first_having(repo_id, map(connect, registries), lambda one: _version(one, repo_id, arguments.version))
     lock = read_lock(find_lock(Path(arguments.lock).absolute()))
-    outputs = [_locked(pin, location) for pin in lock.pins]
+    outputs = [_locked(pin, registries) for pin in lock.pins]
     errors = [output.error for output in outputs if output.error]
     document = {"lockfile": lock.origin, "kernels": [output.document for output in outputs]}
     text = "\n\n".join([lock.origin, *(output.text for output in outputs if output.text)])
     return Output(document, text, together(errors) if errors else None)
 
 
-def _locked(pin: Pin, location: str) -> Output:
+def _version(transport: Transport, repo_id: str, version: int | None) -> Output:
+    """As `_verified`, of the newest version where none is given."""
+    if version is None:
+        version = next(iter(transport.versions(repo_id)))
+    return _verified(transport, repo_id, version_ref(version), version)
+
+
+def _locked(pin: Pin, registries: Sequence[str | os.PathLike[str]]) -> Output:
     """As `_verified`; what cannot be verified is told as well, for there are others."""
     repo_id, commit = pin.need.repo_id, pin.commit
+    locations = (pin.registry,) if pin.registry else registries
+    transports = (connect(location, named_by_file=pin.registry is not None) for location in locations)
     try:
-        return _verified(connect(pin.registry or location), repo_id, commit, locked=pin.variants)
+        return first_having(repo_id, transports, lambda one: _verified(one, repo_id, commit, locked=pin.variants))
     except KernelworksError as error:
         return Output({"repo_id": repo_id, "commit": commit, "error": error.to_json()}, "", error)
 

@@ -178,7 +178,7 @@ class _Locked(KernelRepository):
         check_arguments(self.repo_id, None, None, None, _settled_consent(self))
 
     def kernel(self, backend: str | None) -> ModuleType:
-        from kernelworks.locked import get_locked_kernel  # noqa: PLC0415  # most programs have no lock
+        from kernelworks.locking.locked import get_locked_kernel  # noqa: PLC0415  # most programs have no lock
 
         return get_locked_kernel(
             self.repo_id,

@@ -19,7 +19,7 @@ __all__ = [
     "tree_digest",
 ]
 
-_CHUNK = 1 << 20
+_CHUNK = 1 << 18
 
 
 @dataclass(frozen=True, order=True)

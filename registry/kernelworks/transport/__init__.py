@@ -62,7 +62,12 @@ class Transport(Protocol):
 
 
 def connect(
-    location: str | os.PathLike[str], caches: Sequence[Path] = (), *, agent: str = "", offline: bool = False
+    location: str | os.PathLike[str],
+    caches: Sequence[Path] = (),
+    *,
+    agent: str = "",
+    offline: bool = False,
+    named_by_file: bool = False,
 ) -> Transport:
     """The registry at `location`: a folder as path or `file://` URL, or a server that speaks the Hub's protocol.
 
@@ -72,6 +77,8 @@ def connect(
             each time.
         agent: What a server is told of who asks, besides this program.
         offline: Whether no server may be asked, though the environment lets it; what `caches` hold is all there is.
+        named_by_file: Whether a file alone names the location, and neither the environment nor the caller: then no
+            token goes there that nothing else ties to it.
 
     Raises:
         UsageError: A location that this version cannot read.
@@ -87,10 +94,11 @@ def connect(
     if caches:
         from kernelworks.transport.remembering import RememberingTransport  # noqa: PLC0415  # imported where it is used
 
-        return RememberingTransport(text, caches, agent=agent, offline=offline or settings.offline())
+        offline = offline or settings.offline()
+        return RememberingTransport(text, caches, agent=agent, offline=offline, named_by_file=named_by_file)
     from kernelworks.transport.hub import HubTransport  # noqa: PLC0415  # imported where it is used
 
-    return HubTransport(text, agent=agent)
+    return HubTransport(text, agent=agent, named_by_file=named_by_file)
 
 
 def read_revision(transport: Transport, repo_id: str, revision: str, version: int | None = None) -> tuple[str, Index]:

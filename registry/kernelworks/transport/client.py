@@ -116,16 +116,17 @@ class Answer:
 
 
 class Client:
-    """The server at `endpoint`, a URL without a slash at its end; `agent` tells it who asks."""
+    """The server at `endpoint`, a URL without a slash at its end; `agent` tells it who asks, `token_for` the rest."""
 
-    def __init__(self, endpoint: str, agent: str = "") -> None:
+    def __init__(self, endpoint: str, agent: str = "", *, named_by_file: bool = False) -> None:
         self.endpoint = endpoint
+        self._named_by_file = named_by_file
         self.agent = "; ".join(filter(None, (f"kernelworks/{__version__}", agent)))
 
     @cached_property
     def token(self) -> str | None:
         """What proves to this server who asks, if there is anything."""
-        return token_for(self.endpoint)
+        return token_for(self.endpoint, named_by_file=self._named_by_file)
 
     def document(self, path: str, etag: str | None = None) -> tuple[Answer, bytes]:
         """The answer to `path`, below the endpoint, and its whole body, which need not come where it has `etag`.

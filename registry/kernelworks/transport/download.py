@@ -7,6 +7,7 @@ hold, several write equal bytes to equal places of one part, and none of them cu
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
@@ -26,6 +27,8 @@ __all__ = ["OpenAt", "download", "download_kept", "kept"]
 OpenAt = Callable[[int], AbstractContextManager[Answer]]
 """Asks for a file from a byte on; raises what `Client.open` raises, and the registry's refusals as errors."""
 Patiently = Callable[[Callable[[], None]], None]
+
+_log = logging.getLogger("kernelworks")
 
 _SECONDS = 60.0
 _SLOWEST = 10_000
@@ -62,7 +65,7 @@ def download_kept(entry: FileEntry, folder: Path, open_at: OpenAt, patiently: Pa
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / entry.sha256
     begun = path.with_suffix(".part")
-    opened = os.open(begun, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    opened = os.open(begun, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
     with os.fdopen(opened, "r+b") as part:  # no mode of `open` makes a file and keeps what there is
         patiently(lambda: _complete(part, entry, open_at))
         part.flush()
@@ -98,6 +101,7 @@ def _complete(stream: BinaryIO, entry: FileEntry, open_at: OpenAt) -> None:
             raise _wrong(answer, Fault(".", f"{entry.size} bytes", f"{answer.size} bytes"))
         if answer.start not in {0, begun}:
             raise TransportError(f"`{answer.url}` gave another range than was asked for")
+        _log.info("downloading `%s`: %d bytes", answer.url, entry.size - answer.start)
         stream.seek(answer.start)
         for chunk in answer.chunks(_SECONDS + entry.size / _SLOWEST):
             stream.write(chunk)

@@ -41,12 +41,15 @@ class HubTransport:
         location: The URL.
         cache: Folder that wheels are kept in and taken from; without one, they are downloaded each time.
         agent: What the registry is told of who asks, besides this program.
+        named_by_file: See `token_for`.
     """
 
-    def __init__(self, location: str, cache: Path | None = None, agent: str = "") -> None:
+    def __init__(
+        self, location: str, cache: Path | None = None, agent: str = "", *, named_by_file: bool = False
+    ) -> None:
         self.location = endpoint_of(location)
         self._wheels = cache / "artifacts" if cache else None
-        self._client = Client(self.location, agent)
+        self._client = Client(self.location, agent, named_by_file=named_by_file)
 
     def branches(self, repo_id: str) -> Mapping[str, Ref]:
         """Every branch by its name.

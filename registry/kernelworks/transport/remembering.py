@@ -18,8 +18,8 @@ from pathlib import Path
 from time import monotonic, time
 from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
+from kernelworks.cache.memory import Memory, Record, age_of
 from kernelworks.errors import TransportError
-from kernelworks.memory import Memory, Record, age_of
 from kernelworks.model.decode import parse_json
 from kernelworks.model.digest import FileEntry, canonical_json, hash_bytes
 from kernelworks.model.index import INDEX_NAME, Index
@@ -55,20 +55,30 @@ class RememberingTransport:
         caches: Folders of the cache; the first is written.
         agent: What the registry is told of who asks, besides this program.
         offline: Whether it must not be asked.
+        named_by_file: See `token_for`.
     """
 
-    def __init__(self, location: str, caches: Sequence[Path], *, agent: str = "", offline: bool = False) -> None:
+    def __init__(
+        self,
+        location: str,
+        caches: Sequence[Path],
+        *,
+        agent: str = "",
+        offline: bool = False,
+        named_by_file: bool = False,
+    ) -> None:
         self.location = endpoint_of(location)
         self._memory = Memory(caches, self.location)
         self._cache = caches[0]
         self._agent = agent
         self._offline = offline
+        self._named_by_file = named_by_file
 
     @cached_property
     def _hub(self) -> HubTransport:
         from kernelworks.transport.hub import HubTransport  # noqa: PLC0415  # a load without a request does without it
 
-        return HubTransport(self.location, self._cache, self._agent)
+        return HubTransport(self.location, self._cache, self._agent, named_by_file=self._named_by_file)
 
     def versions(self, repo_id: str) -> Mapping[int, Ref]:
         refs = self._refs(repo_id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 from kernelworks.errors import UsageError
@@ -12,8 +13,10 @@ __all__ = [
     "check_repo_id",
     "is_commit",
     "is_pinned",
+    "is_work_ref",
     "version_of",
     "version_ref",
+    "work_ref",
 ]
 
 COMMIT_PATTERN = "[0-9a-f]{40}|[0-9a-f]{64}"
@@ -23,6 +26,7 @@ _PART = r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,94}[A-Za-z0-9])?"
 _REPO_ID = re.compile(rf"{_PART}/{_PART}", re.ASCII)
 _COMMIT = re.compile("[0-9a-f]{64}", re.ASCII)
 _VERSION_REF = re.compile(r"v(0|[1-9][0-9]{0,8})", re.ASCII)
+_WORK_REF = re.compile(rf"incoming-{_VERSION_REF.pattern}-[0-9a-f]{{8}}", re.ASCII)
 
 
 def check_repo_id(repo_id: str) -> str:
@@ -74,3 +78,13 @@ def version_of(ref: str) -> int | None:
     """The version that `ref` is of, or None where it is another ref."""
     match = _VERSION_REF.fullmatch(ref)
     return int(match[1]) if match else None
+
+
+def work_ref(version: int) -> str:
+    """A ref that nobody has, for a publisher to work on before `version` is whole."""
+    return f"incoming-{version_ref(version)}-{os.urandom(4).hex()}"
+
+
+def is_work_ref(ref: str) -> bool:
+    """Whether some publisher made `ref` to work on."""
+    return bool(_WORK_REF.fullmatch(ref))

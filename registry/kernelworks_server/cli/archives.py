@@ -1,4 +1,4 @@
-"""Commands that write a whole registry to a file, and read it back."""
+"""Commands that write a whole registry to a file and read it back, or a kernel of it to a folder registry."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ from kernelworks_server.cli.command import (
     say,
 )
 from kernelworks_server.config import open_config
+from kernelworks_server.folders import export_kernel
+from kernelworks_server.rights import MACHINE
 from kernelworks_server.services import Services
 
 __all__ = ["commands"]
@@ -33,10 +35,17 @@ commands = group()
 @on_registry
 def export(
     registry: Services,
-    out: Annotated[Path, typer.Option(help="the archive; one that was there is replaced", dir_okay=False)],
+    repo_id: Annotated[str | None, typer.Argument(metavar="[ORG/NAME]", help="only this kernel, to a folder")] = None,
+    *,
+    out: Annotated[Path, typer.Option(help="the archive, which is replaced, or the folder, which is added to")],
 ) -> Said:
-    """Write all of the registry to one file, as it is at this moment; a server may run meanwhile."""
-    return _said("wrote", out, backup.export(registry.database, registry.blobs, out))
+    """Write all of the registry to one file, as it is at this moment, or one kernel to a folder; a server may run."""
+    if repo_id is None:
+        return _said("wrote", out, backup.export(registry.database, registry.blobs, out))
+    repo = registry.repositories.get(MACHINE, "kernel", repo_id)
+    versions = export_kernel(registry, repo, out)
+    told = ", ".join(f"v{version}" for version in versions) or "no version"
+    return Said({"repo": repo.repo_id, "folder": str(out), "versions": versions}, f"wrote {told} to `{out}`")
 
 
 @commands.command("import")

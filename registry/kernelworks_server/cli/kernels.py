@@ -1,4 +1,4 @@
-"""Commands about what is published: yank, deprecate, rename."""
+"""Commands about what is published: yank, deprecate, rename, hide."""
 
 from __future__ import annotations
 
@@ -61,6 +61,20 @@ def deprecate(
     notice = registry.repositories.deprecate(MACHINE, repo, message, successor)
     text = f"`{repo.repo_id}` is deprecated: {notice.message}{f'; use `{successor}`' if successor else ''}"
     return Said({"repo": repo.repo_id, "deprecated": asdict(notice)}, text)
+
+
+@commands.command()
+@on_registry
+def visibility(
+    registry: Services,
+    repo_id: RepoId,
+    *,
+    private: Annotated[bool, typer.Option("--private/--public", help="who reads it: people of its owner, or all")],
+) -> Said:
+    """Let only people of its owner read a kernel, or everybody."""
+    repo = registry.repositories.get(MACHINE, _KIND, repo_id)
+    registry.repositories.set_private(MACHINE, repo, private=private)
+    return Said({"repo": repo.repo_id, "private": private}, f"`{repo.repo_id}` is {'private' if private else 'public'}")
 
 
 @commands.command()

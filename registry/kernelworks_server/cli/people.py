@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import datetime, timedelta
 from typing import Annotated
 
 import typer
@@ -11,6 +13,8 @@ from kernelworks_server.cli.command import Said, group, on_registry
 from kernelworks_server.services import Services
 
 __all__ = ["commands"]
+
+_TIMES = ("created", "expires", "revoked")
 
 commands = group()
 user = group("People.")
@@ -34,6 +38,13 @@ def add_user(
     return Said({"user": name, "operator": operator}, f"added the user `{name}`")
 
 
+@user.command("list")
+@on_registry
+def list_users(registry: Services) -> Said:
+    """Tell who there is."""
+    return _accounts(registry, "user")
+
+
 @org.command("add")
 @on_registry
 def add_org(
@@ -44,6 +55,31 @@ def add_org(
     """Add an organisation."""
     registry.people.create_org(name, fullname=fullname)
     return Said({"org": name}, f"added the organisation `{name}`")
+
+
+@org.command("list")
+@on_registry
+def list_orgs(registry: Services) -> Said:
+    """Tell which organisations there are."""
+    return _accounts(registry, "org")
+
+
+def _accounts(registry: Services, kind: str) -> Said:
+    found = registry.people.accounts(kind)
+    lines = (
+        f"{account.name}{' (operator)' if account.operator else ''}{' (trusted)' if account.trusted else ''}"
+        for account in found
+    )
+    shown = [{"name": account.name, "operator": account.operator, "trusted": account.trusted} for account in found]
+    return Said({f"{kind}s": shown}, "\n".join(lines))
+
+
+@org.command("members")
+@on_registry
+def list_members(registry: Services, org: str) -> Said:
+    """Tell who is a member, and in which role."""
+    members = registry.people.members(org)
+    return Said({"org": org, "members": members}, "\n".join(f"{name} {role}" for name, role in members.items()))
 
 
 @org.command("member")
@@ -76,6 +112,24 @@ def create_token(
     lifetime = None if days is None else timedelta(days=days)
     made = registry.people.create_token(user, label=label, scope=scope, org=org, lifetime=lifetime)
     return Said({"user": user, "label": label, "token": made}, made)
+
+
+@token.command("list")
+@on_registry
+def list_tokens(registry: Services, user: str) -> Said:
+    """Tell which tokens a user has, revoked ones too; none can be shown again."""
+    found = registry.people.tokens(user)
+    shown = [asdict(each) | {name: _time(getattr(each, name)) for name in _TIMES} for each in found]
+    return Said({"user": user, "tokens": shown}, "\n".join(map(_token_line, shown)))
+
+
+def _token_line(shown: Mapping[str, str | None]) -> str:
+    told = (f"{name} {shown[name]}" for name in ("org", *_TIMES) if shown[name])
+    return ", ".join([f"{shown['label']}: {shown['scope']}", *told])
+
+
+def _time(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.isoformat(timespec="seconds")
 
 
 @token.command("revoke")

@@ -28,7 +28,7 @@ def gc(
     limits = registry.config.limits
     grace = limits.grace if hours is None else timedelta(hours=hours)
     found = collect(registry.database, registry.blobs, grace, limits.xorb_age)
-    text = f"deleted {found.blobs} blobs ({found.bytes} bytes) and what {found.remains} broken uploads left behind"
+    text = f"deleted {found.blobs} files of {found.bytes} bytes together, and what {found.remains} broken uploads left"
     return Said(asdict(found), text)
 
 

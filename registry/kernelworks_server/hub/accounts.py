@@ -10,7 +10,7 @@ from kernelworks_server.hub.endpoint import Call, Endpoint, usual
 
 __all__ = ["ENDPOINTS"]
 
-_LONGEST_FRONT_MATTER = 64 << 10  # characters
+_LONGEST_FRONT_MATTER = 16 << 10  # characters; anybody may ask, and each takes its time
 _FENCE = "---"
 
 

@@ -128,7 +128,7 @@ def decode_base64(node: Node) -> bytes:
         RepositoryError: It is not base64.
     """
     try:
-        return base64.b64decode(node.text(), validate=True)
+        return base64.b64decode(_string(node), validate=True)
     except ValueError as error:
         raise node.fault("is not base64") from error
 
@@ -136,8 +136,11 @@ def decode_base64(node: Node) -> bytes:
 def prose(value: Node, key: str) -> str:
     """Text that people wrote, in lines as they like; whoever takes it says what it may hold."""
     node = value.opt(key)
-    if node is None:
-        return ""
+    return "" if node is None else _string(node)
+
+
+def _string(node: Node) -> str:
+    """The string as it is; `Node.text` would look at every character."""
     if not isinstance(node.value, str):
         raise node.fault("must be a string")
     return node.value

@@ -24,6 +24,7 @@ from starlette.types import Receive, Scope, Send
 from kernelworks.errors import RepositoryError
 from kernelworks.model.decode import Node, parse_json
 from kernelworks_server.bodies import BODY_LIMIT
+from kernelworks_server.credentials import bearer_of
 from kernelworks_server.errors import BadRequest, RepoMoved, ServerError
 from kernelworks_server.once import once
 from kernelworks_server.repositories import DEFAULT_BRANCH, Repo, Revision
@@ -62,8 +63,7 @@ class Call:
     @once
     def bearer(self) -> str | None:
         """The token of the `Authorization` header."""
-        scheme, _, token = self.headers.get("authorization", "").partition(" ")
-        return token.strip() if scheme.lower() == "bearer" and token.strip() else None
+        return bearer_of(self.headers)
 
     @once
     def actor(self) -> Actor:
@@ -147,10 +147,10 @@ class HubRoute(BaseRoute):
     """
 
     def __init__(self, endpoint: Endpoint, services: Services) -> None:
-        self.endpoint = endpoint  # by these two names, routes of Starlette tell theirs as well
+        self.endpoint = endpoint  # by these three names, routes of Starlette tell theirs as well
         self.path_format = endpoint.template
+        self.methods = frozenset(endpoint.methods.split())
         self._services = services
-        self._methods = frozenset(endpoint.methods.split())
         self._pattern = _pattern(endpoint.template)
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
@@ -161,13 +161,13 @@ class HubRoute(BaseRoute):
         if found is None:
             return Match.NONE, {}
         fields = {name: text for name, text in found.groupdict().items() if text is not None}
-        match = Match.FULL if scope["method"] in self._methods else Match.PARTIAL
+        match = Match.FULL if scope["method"] in self.methods else Match.PARTIAL
         return match, {"hub_fields": fields, "endpoint": self.endpoint}
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer the request, refusals included."""
-        if scope["method"] not in self._methods:
-            raise HTTPException(405, headers={"Allow": ", ".join(sorted(self._methods))})
+        if scope["method"] not in self.methods:
+            raise HTTPException(405)  # `app` says which methods the address has: routes of others may match it too
         response = await self._guarded(Request(scope, receive))
         await response(scope, receive, send)
 

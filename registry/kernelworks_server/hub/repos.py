@@ -29,9 +29,8 @@ def page_size(call: Call, usual_size: int) -> int:
 def _create(call: Call) -> Response:
     body = call.json()
     kind, repo_id = _named(call, body)
-    private = _flag(body, "private") or text_of(body, "visibility", "public") != "public"
     try:
-        repo = call.services.repositories.create(call.actor, kind, repo_id, private=private)
+        repo = call.services.repositories.create(call.actor, kind, repo_id, private=_private(body))
     except Conflict as error:
         # Clients that asked for `exist_ok` read the address from the refusal.
         there = call.services.repositories.get(call.actor, kind, repo_id)
@@ -44,6 +43,14 @@ def _delete(call: Call) -> Response:
     kind, repo_id = _named(call, call.json())
     call.services.repositories.delete(call.actor, kind, repo_id)
     return JSONResponse({})
+
+
+def _set(call: Call) -> Response:
+    body = call.json()
+    if body.opt("private") is None and body.opt("visibility") is None:
+        raise BadRequest("only `private` or `visibility` can be set here")
+    call.services.repositories.set_private(call.actor, call.repo, private=_private(body))
+    return JSONResponse({"private": _private(body)})
 
 
 def _move(call: Call) -> Response:
@@ -67,9 +74,10 @@ def text_of(body: Node, key: str, default: str) -> str:
     return default if node is None else node.text()
 
 
-def _flag(body: Node, key: str) -> bool:
-    node = body.opt(key)
-    return False if node is None else node.flag()
+def _private(body: Node) -> bool:
+    """Whether `body` wants a private repository, in one of the two ways in which clients say it."""
+    private = body.opt("private")
+    return (private is not None and private.flag()) or text_of(body, "visibility", "public") != "public"
 
 
 def _info(call: Call) -> Response:
@@ -148,6 +156,7 @@ ENDPOINTS = (
     Endpoint("POST", "/api/repos/move", _move, usual),
     Endpoint("GET", "/api/{kinds}", _search),
     Endpoint("GET", f"{_REPO}[/revision/{{revision}}]", _info),
+    Endpoint("PUT", f"{_REPO}/settings", _set, usual),
     Endpoint("GET", f"{_REPO}/refs", _refs),
     Endpoint("GET", f"{_REPO}/commits/{{revision}}", _commits),
     Endpoint("POST", f"{_REPO}/branch/{{branch...}}", _create_branch, usual),

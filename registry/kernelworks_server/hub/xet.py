@@ -14,14 +14,14 @@ import hashlib
 import hmac
 import re
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache
 
 from starlette.responses import JSONResponse, Response
 
 from kernelworks_server.errors import BadRequest, InvalidSignature, TooLarge
 from kernelworks_server.hub.endpoint import Call, Endpoint
 from kernelworks_server.hub.shard import File, read_files
-from kernelworks_server.hub.xorb import Chunk, scan, unpack
+from kernelworks_server.hub.xorb import Layout, scan, unpack
 from kernelworks_server.repositories import Repo
 from kernelworks_server.services import Services
 from kernelworks_server.signing import Grant
@@ -32,7 +32,7 @@ _WRITE = "xet-write"
 _SECONDS = 3600  # that a token works
 _PERIOD = 7 * 24 * 3600  # seconds that an address stays
 _HASH = re.compile(r"[0-9a-f]{64}", re.ASCII)
-_SCANNED = 16  # xorbs whose chunks are kept in mind while files are put together
+_MOST_CHUNKS = 4 << 20  # of all xorbs that one shard names; files of 256 GiB have so many, as clients cut them
 
 
 def _write_token(call: Call) -> Response:
@@ -102,34 +102,40 @@ def _shard(call: Call) -> Response:
 
 
 class _Xorbs:
-    """The xorbs of one repository, as files are put together of their chunks."""
+    """The xorbs of one repository, as files are put together of their chunks; each is read through once."""
 
     def __init__(self, services: Services, repo: Repo) -> None:
         self._services = services
         self._repo = repo
-        self._open = lru_cache(_SCANNED)(self._scan)
+        self._open = cache(self._scan)
+        self._chunks = 0
 
     def plain(self, file: File) -> Iterator[bytes]:
         """The bytes of `file`.
 
         Raises:
             BadRequest: A xorb was never sent to this repository, or a segment does not fit it.
+            TooLarge: The shard names xorbs with too many chunks.
         """
         for segment in file.segments:
-            sha256, chunks = self._open(segment.xorb)
-            wanted = chunks[segment.start : segment.stop]
+            sha256, layout = self._open(segment.xorb)
+            wanted = layout.chunks(segment.start, segment.stop)
             if len(wanted) != segment.stop - segment.start or sum(c.unpacked for c in wanted) != segment.size:
                 raise BadRequest(f"a segment of the shard does not fit the xorb `{segment.xorb}`")
             yield from unpack(self._services.blobs.read(sha256, wanted[0].offset, wanted[-1].end), wanted)
 
-    def _scan(self, xorb_hash: str) -> tuple[str, tuple[Chunk, ...]]:
+    def _scan(self, xorb_hash: str) -> tuple[str, Layout]:
         sha256 = self._services.repositories.xorb(self._repo, xorb_hash)
         if sha256 is None:
             raise BadRequest(
                 f"no xorb `{xorb_hash}` was sent to `{self._repo.repo_id}`",
                 hint="delete the folder `xet` of HF_HOME, or set HF_HUB_DISABLE_XET=1, and upload again",
             )
-        return sha256, scan(self._services.blobs.read(sha256))
+        layout = scan(self._services.blobs.read(sha256))
+        self._chunks += len(layout)
+        if self._chunks > _MOST_CHUNKS:
+            raise TooLarge(f"the xorbs of a shard have at most {_MOST_CHUNKS} chunks together", limit=_MOST_CHUNKS)
+        return sha256, layout
 
 
 ENDPOINTS = (

@@ -7,6 +7,7 @@ Neither trusts a length before it is compared with the limits of the format.
 from __future__ import annotations
 
 import struct
+from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -14,7 +15,7 @@ import lz4.frame
 
 from kernelworks_server.errors import BadRequest
 
-__all__ = ["Chunk", "Source", "scan", "unpack"]
+__all__ = ["Chunk", "Layout", "Source", "scan", "unpack"]
 
 _MAX_CHUNKS = 8192
 _MAX_CHUNK = 128 << 10  # bytes, packed or unpacked
@@ -38,6 +39,29 @@ class Chunk:
         return self.offset + self.packed
 
 
+class Layout:
+    """The chunks of one xorb, in eight bytes each: those of all xorbs that an upload comes back to are kept in mind."""
+
+    def __init__(self, chunks: Iterable[Chunk]) -> None:
+        self._ends = array("I", [0])
+        self._forms = array("I")  # unpacked size and scheme
+        for chunk in chunks:
+            self._ends.append(chunk.end)
+            self._forms.append(chunk.unpacked << 8 | chunk.scheme)
+
+    def __len__(self) -> int:
+        return len(self._forms)
+
+    def chunks(self, start: int, stop: int) -> list[Chunk]:
+        """Those from `start` up to `stop` (exclusive), as far as there are any."""
+        return [
+            Chunk(before + _HEADER.size, end - before - _HEADER.size, form >> 8, form & 0xFF)
+            for before, end, form in zip(
+                self._ends[start:stop], self._ends[start + 1 : stop + 1], self._forms[start:stop], strict=False
+            )
+        ]
+
+
 class Source:
     """A stream of byte blocks, read in pieces of a wanted size."""
 
@@ -54,29 +78,30 @@ class Source:
         return taken
 
 
-def scan(blocks: Iterable[bytes]) -> tuple[Chunk, ...]:
+def scan(blocks: Iterable[bytes]) -> Layout:
     """The chunks of a serialised xorb, with or without its footer.
 
     Raises:
         BadRequest: The bytes are no xorb: a header with an unknown version or scheme, a size outside the format's
             limits, a chunk cut short, or no chunk at all.
     """
-    source = Source(blocks)
-    found: list[Chunk] = []
-    offset = 0
+    return Layout(_chunks(Source(blocks)))
+
+
+def _chunks(source: Source) -> Iterator[Chunk]:
+    count = offset = 0
     while len(head := source.take(_HEADER.size)) == _HEADER.size and not head.startswith(_FOOTER):
         first, second = _HEADER.unpack(head)
         chunk = Chunk(offset + _HEADER.size, first >> 8, int.from_bytes(second[1:], "little"), second[0])
         fits = 0 < chunk.packed <= _MAX_CHUNK and 0 < chunk.unpacked <= _MAX_CHUNK
-        if first & 0xFF or chunk.scheme > _GROUPED_LZ4 or not fits or len(found) == _MAX_CHUNKS:
-            raise BadRequest(f"chunk {len(found)} of the xorb has a header that the format does not allow")
+        if first & 0xFF or chunk.scheme > _GROUPED_LZ4 or not fits or count == _MAX_CHUNKS:
+            raise BadRequest(f"chunk {count} of the xorb has a header that the format does not allow")
         if len(source.take(chunk.packed)) != chunk.packed:
-            raise BadRequest(f"chunk {len(found)} of the xorb is cut short")
-        found.append(chunk)
-        offset = chunk.end
-    if not found or 0 < len(head) < _HEADER.size:
+            raise BadRequest(f"chunk {count} of the xorb is cut short")
+        yield chunk
+        count, offset = count + 1, chunk.end
+    if not count or 0 < len(head) < _HEADER.size:
         raise BadRequest("the xorb holds no chunk, or bytes that are no chunk")
-    return tuple(found)
 
 
 def unpack(blocks: Iterable[bytes], chunks: Iterable[Chunk]) -> Iterator[bytes]:

@@ -21,6 +21,7 @@ _UNSEEN = re.compile("[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b\u202a-\u202
 _DEMOTED = 2  # levels: the page has its own first and second headings
 _LOWEST = 6
 _SCHEMES = {"http", "https", "mailto"}
+_LONGEST, _LINKS = 4 << 10, 100  # characters and links of a paragraph: to read more takes quadratic time
 
 
 def visible(text: str) -> str:
@@ -43,10 +44,18 @@ def card_html(text: str, base: str) -> Markup:
 @lru_cache(maxsize=1)
 def _markdown() -> MarkdownIt:
     markdown = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+    markdown.core.ruler.before("inline", "plain", lambda state: _leave_plain(state.tokens))
     markdown.core.ruler.push("fit_in", lambda state: _fit_in(state.tokens))
     markdown.add_render_rule("link_open", _link)
     markdown.add_render_rule("image", _image)
     return markdown
+
+
+def _leave_plain(tokens: Sequence[Token]) -> None:
+    """What takes too long to be read is shown as it is written."""
+    for token in tokens:
+        if token.type == "inline" and (len(token.content) > _LONGEST or token.content.count("[") > _LINKS):
+            token.type = "text"
 
 
 def _fit_in(tokens: Sequence[Token]) -> None:

@@ -14,8 +14,9 @@ from kernelworks_server.pages.matrix import matrix
 from kernelworks_server.pages.plot import DAYS, HEIGHT, plot
 from kernelworks_server.pages.relations import dependants, dependencies
 from kernelworks_server.pages.signatures import signatures
-from kernelworks_server.pages.versions import releases, tell
+from kernelworks_server.pages.versions import tell
 from kernelworks_server.pages.visit import Visit
+from kernelworks_server.releases import releases
 
 __all__ = ["kernel_page", "usual"]
 

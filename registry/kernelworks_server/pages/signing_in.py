@@ -25,6 +25,7 @@ def sign_in(visit: Visit) -> Response:
         secret = visit.services.sessions.begin(visit.form.get("token", "").strip()[:_LONGEST])
     except InvalidToken:
         return visit.show("sign-in.html", InvalidToken.status, back=back, fault=_UNKNOWN)
+    visit.services.sessions.end(visit.request.cookies.get(COOKIE, ""))  # the one before, which nobody can end any more
     return _sent(visit, back, secret)
 
 

@@ -8,23 +8,14 @@ from dataclasses import dataclass
 from kernelworks.model.index import Index
 from kernelworks.model.variant import Platform, Variant
 from kernelworks.model.variant_name import format_version
-from kernelworks.transport.repo_id import version_of
 from kernelworks_server.documents import Documents
 from kernelworks_server.pages.matrix import python_label
-from kernelworks_server.repositories import Commit, Ref, Repo, Repositories
+from kernelworks_server.releases import Release
+from kernelworks_server.repositories import Commit, Repo, Repositories
 
-__all__ = ["Changes", "Rebuilt", "Release", "Told", "changes", "releases", "tell"]
+__all__ = ["Changes", "Rebuilt", "Told", "changes", "tell"]
 
 _TOLD = 30  # versions of one page; each costs a query
-
-
-@dataclass(frozen=True)
-class Release:
-    """One version, and the commit that its branch is at."""
-
-    number: int
-    branch: str
-    commit: str
 
 
 @dataclass(frozen=True)
@@ -61,16 +52,6 @@ class Told:
     count: int | None
     changes: Changes | None
     yanked: str | None
-
-
-def releases(refs: Sequence[Ref]) -> list[Release]:
-    """The branches that are versions, newest first."""
-    found = [
-        Release(number, ref.name, ref.commit)
-        for ref in refs
-        if ref.kind == "branch" and (number := version_of(ref.name)) is not None
-    ]
-    return sorted(found, key=lambda release: -release.number)
 
 
 def tell(

@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from kernelworks.model.index import Index
+from kernelworks_server.credentials import bearer_of
 from kernelworks_server.documents import Documents
 from kernelworks_server.errors import NotFound, RepoNotFound
 from kernelworks_server.indexes import Unreadable
@@ -34,12 +35,6 @@ class Visit:
     form: Mapping[str, str]
 
     @once
-    def bearer(self) -> str | None:
-        """The token of the `Authorization` header."""
-        scheme, _, token = self.request.headers.get("authorization", "").partition(" ")
-        return token.strip() if scheme.lower() == "bearer" and token.strip() else None
-
-    @once
     def signed_in(self) -> Actor:
         """Whose session the browser is in; the anonymous actor where it is in none."""
         return self.services.sessions.actor(self.request.cookies.get(COOKIE))
@@ -47,7 +42,8 @@ class Visit:
     @once
     def actor(self) -> Actor:
         """Who asks: by a token, or else by a session; the anonymous actor where neither was sent."""
-        return self.signed_in if self.bearer is None else self.services.people.actor(self.bearer)
+        bearer = bearer_of(self.request.headers)
+        return self.signed_in if bearer is None else self.services.people.actor(bearer)
 
     @once
     def repo(self) -> Repo:

@@ -21,7 +21,7 @@ _AS_HTML = {
     *("application/vnd.pypi.simple.v1+html", "application/vnd.pypi.simple.latest+html"),
     *("text/html", "text/*", "*/*"),
 }
-_HEADERS = {"Vary": "Accept, Authorization"}
+_HEADERS = {"Vary": "Accept, Authorization", "Content-Security-Policy": "default-src 'none'"}
 _PAGE = Markup(
     '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
     '<meta name="pypi:repository-version" content="{api}">\n<title>{title}</title>\n</head>\n'

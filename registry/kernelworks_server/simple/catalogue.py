@@ -11,12 +11,12 @@ from sqlalchemy import select
 
 from kernelworks.compat import rank_of
 from kernelworks.model.index import Index
-from kernelworks_server.database.tables import offers, shelf
+from kernelworks_server.database.tables import offers, repos, shelf
 from kernelworks_server.documents import Documents
 from kernelworks_server.errors import NotFound
 from kernelworks_server.listing import listed, repo_of
-from kernelworks_server.pages.versions import Release, releases
 from kernelworks_server.profiles import Profile
+from kernelworks_server.releases import Release, releases
 from kernelworks_server.repositories import Entry, Repo
 from kernelworks_server.rights import Actor
 from kernelworks_server.services import Services
@@ -64,10 +64,17 @@ class Catalogue:
         """The names of all projects with a wheel for this flavour, of all owners or of one.
 
         As the shelf knows them: whether a wheel is a sound archive is seen when its project is asked for.
+
+        Raises:
+            NotFound: There is no such owner.
         """
+        if owner is not None:
+            self._services.people.account(owner)
         named = defaultdict(list)
-        for repo in self._kernels(actor, owner):
-            named[canonicalize_name(repo.name)].append(repo.id)
+        kernels = listed(actor, "kernel", author=owner).with_only_columns(repos.c.id, repos.c.repo_id)
+        with self._services.database.read() as connection:
+            for number, repo_id in connection.execute(kernels).all():
+                named[canonicalize_name(repo_id.partition("/")[2])].append(number)
         offering = self._offering(flavour)
         return sorted(name for name, found in named.items() if len(found) == 1 and (found[0], name) in offering)
 
@@ -80,7 +87,7 @@ class Catalogue:
                 .join(offers, offers.c.shelf == shelf.c.id)
                 .where(fitting, offers.c.project.is_not(None), shelf.c.version.is_not(None))
             )
-            return {(row.repo, row.project) for row in connection.execute(query.distinct())}
+            return {(repo, project) for repo, project in connection.execute(query.distinct()).all()}
 
     def project(self, actor: Actor, name: str, owner: str | None) -> Repo:
         """The kernel that is this project.

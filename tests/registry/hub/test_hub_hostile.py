@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kernelworks import (
+    HostError,
     RepositoryError,
     TransportError,
     VerifyError,
@@ -309,6 +310,18 @@ def test_a_download_goes_on_from_what_a_killed_process_left(hub: Hub, pack: Pack
     part.write_bytes(wheel[:1000])
     assert load(version=1).x == 1
     assert hub.headers[-1]["Range"] == "bytes=1000-"
+
+
+def test_a_link_in_the_place_of_a_download_is_not_written_through(hub: Hub, pack: Pack, tmp_path: Path) -> None:
+    variant, wheel = wheel_of(pack)
+    hub.publish(1, (variant, wheel))
+    (tmp_path / "precious").write_text("data")
+    part = tmp_path / "cache" / "artifacts" / f"{variant.wheel.sha256}.part"
+    part.parent.mkdir(parents=True)
+    part.symlink_to(tmp_path / "precious")
+    with pytest.raises(HostError, match=r"cannot unpack variant .*symbolic links"):
+        load(version=1)
+    assert (tmp_path / "precious").read_text() == "data"
 
 
 @pytest.mark.parametrize("size", [1000, 1_000_000])

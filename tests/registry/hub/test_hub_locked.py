@@ -12,9 +12,9 @@ import pytest
 from kernelworks import TransportError, TrustError, VerifyError, get_locked_kernel, load_kernel
 from kernelworks.cli import main
 from kernelworks.lockfile import Lock, read_lock
-from kernelworks.locking import lock_kernels
+from kernelworks.locking.pinning import lock_kernels
+from kernelworks.locking.project import Wanted
 from kernelworks.model.variant import KernelDependency, Variant
-from kernelworks.project import Wanted
 
 if TYPE_CHECKING:
     from typing import Any
@@ -55,6 +55,22 @@ def test_load_kernel_fetches_nothing(hub: Hub, pack: Pack, tmp_path: Path) -> No
     with pytest.raises(TransportError, match="does not know `wheels/"):
         load_kernel(REPO, lockfile=lockfile)
     assert len(hub.requests) == asked
+
+
+def test_a_registry_that_only_a_project_and_its_lock_name_gets_no_token(
+    make_hub: Callable[[], Hub], pack: Pack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs = make_hub()
+    theirs.publish(1, pack())
+    monkeypatch.setenv("HF_TOKEN", "kw_mine")
+    (tmp_path / "pyproject.toml").write_text(
+        f'[tool.kernelworks.dependencies]\n"{REPO}" = {{version = 1, registry = "{theirs.url}"}}\n'
+    )
+    project = str(tmp_path)
+    commands = (["lock", project], ["sync", project, "--trust-remote-code"], ["verify", "--lock", project])
+    assert [main(command) for command in commands] == [0, 0, 0]
+    assert theirs.headers
+    assert [headers for headers in theirs.headers if "Authorization" in headers] == []
 
 
 def test_to_be_locked_is_no_consent(hub: Hub, pack: Pack, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from kernelworks import (
     get_kernel,
     get_loaded_kernels,
 )
-from kernelworks.memory import Memory, age_of
+from kernelworks.cache.memory import Memory, age_of
 from kernelworks.model.variant import Variant
 from kernelworks.settings import cache_layers
 from kernelworks.transport import client, connect, remembering
@@ -257,6 +257,7 @@ def test_offline_a_kernel_that_was_never_trusted_is_refused_without_advice_to_tr
     with pytest.raises(TransportError, match=r"does not say whether `org` is a trusted publisher: .*offline") as caught:
         get_kernel(REPO, revision=commit)
     assert "trust_remote_code" not in str(caught.value)
+    assert caught.value.hint == "load it once with the network"
     assert load(revision=commit).twice(1) == 2
 
 

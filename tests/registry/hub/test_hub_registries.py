@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kernelworks import RepositoryError, TransportError, TrustError, UsageError, api, get_kernel
+from kernelworks.cli import main
 from kernelworks.model.variant import Variant
 from kernelworks.transport.token import token_for
 
@@ -46,6 +47,20 @@ def test_the_first_registry_that_has_the_repository_answers(
         load("org/none")
     for where in (company.url, public.url, str(registry.root)):
         assert where in caught.value.message
+
+
+@pytest.mark.parametrize("command", ["info", "verify"])
+def test_info_and_verify_look_where_a_load_would(
+    make_hub: Callable[[], Hub], pack: Pack, monkeypatch: pytest.MonkeyPatch, capsys: Any, command: str
+) -> None:
+    company, public = make_hub(), make_hub()
+    company.publish(1, pack(), repo_id="org/other")
+    public.publish(1, pack())
+    monkeypatch.setenv("KERNELWORKS_REGISTRY", f"{company.url} {public.url}")
+    assert main([command, REPO, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["registry"] == public.url
+    assert main([command, "org/none", "--json"]) == RepositoryError.exit_code
+    assert "no registry has repository `org/none`" in json.loads(capsys.readouterr().out)["error"]["message"]
 
 
 def test_a_registry_that_is_away_is_not_replaced_by_the_next(
@@ -106,6 +121,8 @@ def test_a_token_goes_where_it_belongs(
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     assert {endpoint for endpoint in (HUB, OURS, OTHER) if token_for(endpoint)} == sent_to
+    tied = sent_to if token == "hf_x" or environment else set()
+    assert {endpoint for endpoint in (HUB, OURS, OTHER) if token_for(endpoint, named_by_file=True)} == tied
 
 
 @pytest.mark.parametrize(
@@ -238,11 +255,15 @@ def test_a_policy_can_demand_commits(hub: Hub, pack: Pack, policy: Callable[[Any
     assert load(revision=commit).twice(1) == 2
 
 
-def test_a_policy_holds_for_folders_too(registry: Any, pack: Pack, policy: Callable[[Any], None]) -> None:
+def test_a_policy_holds_for_folders_too_whichever_way_leads_there(
+    registry: Any, pack: Pack, policy: Callable[[Any], None], tmp_path: Path
+) -> None:
     registry.publish(REPO, 1, pack())
-    policy({"registries": {str(registry.root): {"deny": ["org"]}}})
-    with pytest.raises(TrustError, match="denies"):
-        load()
+    policy({"registries": {registry.root.as_uri(): {"deny": ["org"]}}})
+    (tmp_path / "link").symlink_to(registry.root)
+    for way in (registry.root, tmp_path / "link", registry.root / REPO / "../.."):
+        with pytest.raises(TrustError, match="denies"):
+            load(registry=way)
 
 
 @pytest.mark.parametrize(

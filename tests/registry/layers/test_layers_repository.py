@@ -113,7 +113,7 @@ def locked(toys: Path, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
         calls.append({"repo_id": repo_id, **arguments})
         return get_local_kernel(toys, backend="cpu")
 
-    monkeypatch.setitem(sys.modules, "kernelworks.locked", SimpleNamespace(get_locked_kernel=get_locked_kernel))  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "kernelworks.locking.locked", SimpleNamespace(get_locked_kernel=get_locked_kernel))  # type: ignore[arg-type]
     return calls
 
 

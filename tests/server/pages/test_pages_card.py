@@ -93,3 +93,9 @@ def test_characters_that_reorder_or_hide_text_are_written_out() -> None:
     assert visible("if admin\u202e\u2066 {\u200b") == "if admin[U+202E][U+2066] {[U+200B]"
     assert "[U+202E]" in card_html("```\na\u202eb\n```", BASE)
     assert visible("العربية, emoji 🎉\ttab\n") == "العربية, emoji 🎉\ttab\n"
+
+
+@pytest.mark.parametrize("long", ["[" * 101, "word " * 1_000])
+def test_a_paragraph_that_would_take_long_to_read_is_shown_as_it_is_written(long: str) -> None:
+    html = card_html(f"{long}*as it is*\n\n*read*", "/")
+    assert html.split() == f"<p> {long}*as it is*</p> <p><em>read</em></p>".split()

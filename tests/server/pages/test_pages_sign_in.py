@@ -116,6 +116,12 @@ def test_signing_out_ends_the_session_and_forgets_the_cookie(site: Site, token: 
     assert site.get("/demo/secret", cookie=cookie).status == 404
 
 
+def test_who_signs_in_again_ends_the_session_before(site: Site, token: str) -> None:
+    before = cookie_of(site, token)
+    site.post("/login", {**own(site), "Cookie": before}, token=token)
+    assert site.get("/demo/secret", cookie=before).status == 404
+
+
 def test_a_revoked_token_ends_its_sessions_at_once(site: Site, token: str) -> None:
     cookie = cookie_of(site, token)
     site.server.services.people.revoke("ann", "read 0")

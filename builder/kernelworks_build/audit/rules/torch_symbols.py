@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kernelworks.demangle import demangle
+from kernelworks.binaries.demangle import demangle
 from kernelworks_build.audit.rule import Case, Finding, Rule, bad, good
 
 __all__ = ["RULE"]

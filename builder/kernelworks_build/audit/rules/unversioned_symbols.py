@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kernelworks.demangle import demangle
+from kernelworks.binaries.demangle import demangle
 from kernelworks_build.audit.rule import Case, Finding, Rule, bad, good
 
 __all__ = ["RULE"]
@@ -16,7 +16,13 @@ __all__ = ["RULE"]
 def check(case: Case) -> Iterator[Finding]:
     for elf in case.facts.elfs:
         found = case.imports(elf)
-        known = {"torch": found.torch, "its OpenMP": found.openmp, "the interpreter": found.python, "gcc": found.compiler}
+        known = {
+            "torch": found.torch,
+            "its OpenMP": found.openmp,
+            "tvm-ffi": found.tvm_ffi,
+            "the interpreter": found.python,
+            "gcc": found.compiler,
+        }
         counts = ", ".join(f"{len(names)} from {owner}" for owner, names in known.items())
         yield good(f"symbols without a version: {counts}", elf.path)
         for name in found.unknown:

@@ -1,0 +1,99 @@
+"""Where sources register torch ops, read statically: in C++ by torch's macros, in Python by `torch.library`."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+__all__ = ["OWN", "Registration", "read_registrations"]
+
+OWN = "TORCH_EXTENSION_NAME"
+"""The macro that is the namespace of a build."""
+
+_CODE = {".c", ".cc", ".cpp", ".cu", ".cuh", ".cxx", ".h", ".hip", ".hpp", ".mm", ".sycl"}
+_COMMENT = re.compile(r'("(?:\\.|[^"\\\n])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_DIRECTIVE = re.compile(r"^[ \t]*#(?:\\\n|[^\n])*", re.MULTILINE)
+_MACRO = re.compile(r"\b(?:STABLE_)?TORCH_LIBRARY(?:_FRAGMENT|_IMPL)?(_EXPAND)?\s*\(\s*(\w+)")
+_OP = re.compile(r'\.\s*(?:def|impl)\s*\(\s*(?:TORCH_SELECTIVE_SCHEMA\s*\(\s*)?"(?:\w+::)?(\w+)')
+_CALLS = {
+    *("custom_op", "triton_op", "define", "impl", "register_fake", "register_kernel", "register_autograd"),
+    *("impl_abstract", "register_autocast", "register_vmap", "register_torch_dispatch", "Library"),
+}
+"""Of `torch.library`; their first argument names the op, of `Library` the namespace."""
+
+
+@dataclass(frozen=True, order=True)
+class Registration:
+    """One place that registers ops.
+
+    Attributes:
+        path: Relative to the folder.
+        line: Of the macro or call, from 1.
+        namespace: As it is written.
+        ops: Their names, as far as they are written there.
+    """
+
+    path: str
+    line: int
+    namespace: str
+    ops: tuple[str, ...]
+
+
+def read_registrations(folder: Path) -> tuple[Registration, ...]:
+    """Every registration in the C++ and Python files below `folder` whose namespace is written there, sorted."""
+    found: list[Registration] = []
+    for file in folder.rglob("*"):
+        if not file.is_file() or file.is_symlink():
+            continue
+        path = file.relative_to(folder).as_posix()
+        if PurePosixPath(path).suffix in _CODE:
+            found += _in_code(file.read_text(encoding="utf-8", errors="replace"), path)
+        elif file.suffix == ".py":
+            found += _in_python(file.read_bytes(), path)
+    return tuple(sorted(found))
+
+
+def _in_code(text: str, path: str) -> Iterator[Registration]:
+    """Comments and directives are blanked, lines stay. A macro that is expanded may stand for any name."""
+    text = _DIRECTIVE.sub(_blank, _COMMENT.sub(lambda match: match[1] or _blank(match), text))
+    macros = list(_MACRO.finditer(text))
+    ends = [*(macro.start() for macro in macros[1:]), len(text)]
+    for match, end in zip(macros, ends, strict=False):  # a text without any has one end
+        namespace = match[2]
+        if namespace == OWN or not (match[1] and namespace.isupper()):
+            ops = _OP.findall(text, match.end(), end)
+            yield Registration(path, text.count("\n", 0, match.start()) + 1, namespace, tuple(dict.fromkeys(ops)))
+
+
+def _blank(match: re.Match[str]) -> str:
+    return "\n" * match[0].count("\n") or " "
+
+
+def _in_python(data: bytes, path: str) -> Iterator[Registration]:
+    try:
+        tree = ast.parse(data)
+    except (SyntaxError, ValueError, RecursionError):
+        return  # importing it will tell
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and node.args and _callee(node.func) in _CALLS:
+            namespace, separator, op = _text(node.args[0]).partition("::")
+            if namespace and (separator or _callee(node.func) == "Library"):
+                yield Registration(path, node.lineno, namespace, (op.partition("(")[0],) if op else ())
+
+
+def _callee(function: ast.expr) -> str | None:
+    """`define` of `torch.library.define` and of `library.define`; of a bare name, itself."""
+    if isinstance(function, ast.Name):
+        return function.id if function.id in {"custom_op", "triton_op", "register_fake", "Library"} else None
+    owner = function.value if isinstance(function, ast.Attribute) else None
+    name = owner.attr if isinstance(owner, ast.Attribute) else owner.id if isinstance(owner, ast.Name) else None
+    return function.attr if isinstance(function, ast.Attribute) and name == "library" else None
+
+
+def _text(node: ast.expr) -> str:
+    """What is written at the start of a string; empty where it is computed."""
+    first = node.values[0] if isinstance(node, ast.JoinedStr) and node.values else node
+    return first.value if isinstance(first, ast.Constant) and isinstance(first.value, str) else ""

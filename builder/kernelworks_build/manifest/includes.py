@@ -1,0 +1,75 @@
+"""Which headers the sources of a kernel include: those that nobody lists, and those that are listed for nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from posixpath import normpath
+
+from kernelworks_build.manifest.diagnostics import Fault
+from kernelworks_build.manifest.document import Document
+from kernelworks_build.manifest.files import well_formed
+from kernelworks_build.manifest.positions import DocumentPath
+
+__all__ = ["include_faults"]
+
+_DIRECTIVE = re.compile(r'^[ \t]*#[ \t]*(?:include|import)[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>|([A-Za-z_]))', re.MULTILINE)
+_UNUSED = "remove it if nothing else reads it"
+_HEADERS = {".cuh", ".h", ".hh", ".hpp", ".hxx", ".inc", ".inl"}
+
+
+@dataclass(frozen=True)
+class _Source:
+    """A listed file and its directives.
+
+    Attributes:
+        path: Where it is listed.
+        folders: Where headers are searched in.
+        near: What it includes in quotes.
+        far: What it includes in angle brackets.
+        computed: Whether a macro says what else it includes.
+    """
+
+    name: str
+    path: DocumentPath
+    folders: tuple[str, ...]
+    near: tuple[str, ...]
+    far: tuple[str, ...]
+    computed: bool
+
+    def headers(self, project: Path, listed: Container[str]) -> Iterator[str]:
+        """The files of the project that it includes, relative to `project`."""
+        beside = str(PurePosixPath(self.name).parent)
+        for names, folders in ((self.near, (beside, *self.folders)), (self.far, self.folders)):
+            for name in names:
+                places = [normpath(f"{folder}/{name}") for folder in folders]
+                inside = (one for one in places if not one.startswith(".."))
+                if found := next((one for one in inside if one in listed or (project / one).is_file()), None):
+                    yield found
+
+
+def include_faults(document: Document, project: Path) -> Iterator[Fault]:
+    """What does not fit between the lists of `document` and the directives of the sources, which are all there."""
+    sources = list(_sources(document, project))
+    listed = {source.name: source.path for source in reversed(sources)}
+    included = {header: source for source in reversed(sources) for header in source.headers(project, listed)}
+    for header, source in included.items():
+        if header not in listed:
+            what = f"`{source.name}` includes `{header}`, which no `src` lists, so no build sees it"
+            yield Fault("unlisted-header", source.path, what, f"list `{header}`, too", "warning")
+    if any(source.computed for source in sources):
+        return
+    for header, path in listed.items():
+        if header not in included and PurePosixPath(header).suffix in _HEADERS:
+            yield Fault("unused-source", path, f"no source includes `{header}`", _UNUSED, "warning")
+
+
+def _sources(document: Document, project: Path) -> Iterator[_Source]:
+    for table in document.unit_tables():
+        folders = (*(folder for _, folder in well_formed(document, *table, "include")), ".")
+        for path, name in well_formed(document, *table, "src"):
+            text = (project / name).read_text(encoding="utf-8", errors="replace")
+            near, far, computed = zip(*_DIRECTIVE.findall(text) or [("", "", "")], strict=True)
+            yield _Source(name, path, folders, tuple(filter(None, near)), tuple(filter(None, far)), any(computed))

@@ -1,0 +1,29 @@
+# Compiles with slim headers, and where these do not do, with the whole ones; `OBJECT.headers` says which it was.
+#
+#   sh compile.sh FOLDER OBJECT COMMAND...    FOLDER is the word `-IFOLDER` of COMMAND that brings the slim headers
+folder=$1 object=$2
+shift 2
+log=$object.log
+
+"$@" > "$log" 2>&1
+code=$?
+if [ "$code" = 0 ]; then
+  cat "$log"
+  echo slim > "$object.headers"
+  exit 0
+fi
+
+# What the system ended says nothing of the headers: an object must not depend on how much memory was free.
+ended='^Killed|signal terminated program|died due to signal|out of memory allocating|virtual memory exhausted'
+ended="$ended|Memory allocation failure|No space left on device|internal compiler error"
+if [ "$code" -gt 128 ] || grep -qE "$ended" "$log"; then
+  cat "$log"
+  exit "$code"
+fi
+
+for word; do
+  shift
+  [ "$word" = "-I$folder" ] || set -- "$@" "$word"
+done
+echo full > "$object.headers"
+exec "$@"

@@ -1,0 +1,190 @@
+"""What a unit read, what it could have read instead, and which of its macros matter: all that decides its object.
+
+Files of the source and builder trees count one by one. A tree that the command names only as a place of headers counts
+when a file of it was read, or would be: a header that comes first on the path from now on. All other trees (compilers,
+system headers) count always.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from posixpath import dirname, normpath
+from typing import Any
+
+from kernelworks.model.digest import hash_file
+from kernelworks_build.action import Action, Mount
+from kernelworks_build.units import directives
+from kernelworks_build.units.unit import Unit
+
+__all__ = ["Reads", "Trees", "depfile_paths", "macro"]
+
+_SOURCE, _BUILDER, _SPEC = "/src", "/opt/kernelworks", "/spec"
+_BY_FILE = (_SOURCE, _BUILDER)
+_WORD = re.compile(r"(?:\\.|[^\s\\])+")
+_SHORTEST_PART = 2
+_WRAPPER = "compile.sh"
+
+
+def depfile_paths(text: str) -> frozenset[str]:
+    """The files in a dependency file as compilers write it (make's syntax), normalised."""
+    _, _, listed = text.replace("\\\n", " ").partition(": ")
+    words = (re.sub(r"\\(.)", r"\1", word).replace("$$", "$") for word in _WORD.findall(listed))
+    return frozenset(map(normpath, words))
+
+
+def macro(word: str) -> str | None:
+    """The name that the word of a command defines (`-DNAME=1`), or None."""
+    found = re.match(r"-D(\w+)", word)
+    return found[1] if found else None
+
+
+@dataclass(frozen=True)
+class Trees:
+    """The trees of an action, as a unit sees them; digests of files are remembered."""
+
+    action: Action
+    _digests: dict[str, str] = field(default_factory=dict)
+
+    def locate(self, path: str) -> Path | None:
+        """Where the file or folder `path` of the sandbox lies here."""
+        mount = self.mount_of(path)
+        return mount.tree.path / path.removeprefix(mount.target).lstrip("/") if mount else None
+
+    def mount_of(self, path: str) -> Mount | None:
+        """The mount that `path` lies in."""
+        inside = (mount for mount in self.action.mounts if path == mount.target or path.startswith(f"{mount.target}/"))
+        return max(inside, key=lambda mount: len(mount.target), default=None)
+
+    def digest(self, path: str) -> str | None:
+        """SHA-256 of the file `path`, or None where there is none."""
+        if path not in self._digests:
+            file = self.locate(path)
+            if file is None or not file.is_file():
+                return None
+            self._digests[path] = hash_file(file)[1]
+        return self._digests[path]
+
+    def bytes_of(self, path: str) -> bytes:
+        """The content of `path`; none where there is no such file."""
+        file = self.locate(path)
+        return file.read_bytes() if file and file.is_file() else b""
+
+    def places_of_headers(self, unit: Unit) -> set[str]:
+        """The mounts that `unit` names as places of headers and in no other way."""
+        folders = set(unit.include_folders)
+        other = " ".join(word for word in unit.command if normpath(re.sub(r"^-\w+?(?=/)", "", word)) not in folders)
+        return {
+            mount.target
+            for mount in self.action.mounts
+            if any(self.mount_of(folder) == mount for folder in folders) and f"{mount.target}/" not in other
+        }
+
+
+@dataclass(frozen=True)
+class Reads:
+    """What compiling a unit once showed; the same for every build in which these files are the same.
+
+    Attributes:
+        files: The files that were read.
+        asked: Names that its own files include in whatever case, or that any file asks for by `__has_include`.
+        macros: The macros of the command that some file mentions.
+    """
+
+    files: frozenset[str]
+    asked: frozenset[str]
+    macros: frozenset[str]
+
+    @classmethod
+    def of(cls, unit: Unit, depfile: str, trees: Trees) -> Reads | None:
+        """What `unit` read by its `depfile`; None where that does not tell all (`.incbin`)."""
+        files = depfile_paths(depfile)
+        if unit.slim:
+            files |= {f"{dirname(unit.slim)}/{_WRAPPER}"}
+        texts = {path: trees.bytes_of(path) for path in files}
+        asked: set[str] = set().union(*map(directives.probes, texts.values()))
+        while True:  # a header that one pass of several skips may name others
+            own = {path: text for path, text in texts.items() if _is_own(path)}
+            asked |= set().union(*map(directives.includes, own.values()), *map(directives.probes, own.values()))
+            found = cls(files, frozenset(asked), frozenset())
+            missing = [path for path in found.rivals(unit, trees) if _is_own(path) and path not in texts]
+            if not missing:
+                break
+            texts |= {path: trees.bytes_of(path) for path in missing}
+        if any(b"incbin" in text for text in own.values()):
+            return None
+        macros = {name for word in unit.command if (name := macro(word))}
+        values = [word.partition("=")[2].encode() for word in unit.command if macro(word)]
+        return cls(files, frozenset(asked), frozenset(_mentioned(macros, [*texts.values(), *values], own.values())))
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """As JSON."""
+        return {"files": sorted(self.files), "asked": sorted(self.asked), "macros": sorted(self.macros)}
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, list[str]]) -> Reads:
+        """The inverse of `document`."""
+        return cls(*(frozenset(document[key]) for key in ("files", "asked", "macros")))
+
+    def key(self, unit: Unit, trees: Trees) -> dict[str, Any] | None:
+        """All that decides the object of `unit` in `trees`, as JSON; None where a file that it read is not there."""
+        rivals = set(self.rivals(unit, trees))
+        own = {path: trees.digest(path) for path in self.files | rivals if _is_own(path)}
+        if None in own.values():
+            return None
+        unread = trees.places_of_headers(unit) - {
+            mount.target for path in self.files | rivals if (mount := trees.mount_of(path))
+        }
+        return {
+            "command": [word for word in unit.command if (name := macro(word)) is None or name in self.macros],
+            "environment": dict(trees.action.env),
+            "files": own,
+            "trees": {
+                mount.target: mount.tree.digest
+                for mount in trees.action.mounts
+                if mount.target not in {*_BY_FILE, _SPEC, *unread}
+            },
+        }
+
+    def rivals(self, unit: Unit, trees: Trees) -> Iterator[str]:
+        """Files that were not read and that one of the names stands for, where it is looked up elsewhere."""
+        near = {dirname(path) for path in self.files if path.startswith(f"{_SOURCE}/")}
+        places = trees.places_of_headers(unit) | set(_BY_FILE)
+        for folder in sorted({*unit.include_folders, *near}):
+            mount, here = trees.mount_of(folder), trees.locate(folder)
+            if mount is None or mount.target not in places or here is None or not here.is_dir():
+                continue
+            first = {path.name for path in here.iterdir()} | {".."}
+            for name in (name for part in first for name in self._names.get(part, ())):
+                path = normpath(f"{folder}/{name}")
+                if path not in self.files and (there := trees.locate(path)) and there.is_file():
+                    yield path
+
+    @cached_property
+    def _names(self) -> Mapping[str, set[str]]:
+        """Every name by which a file may have been asked for, by its first part."""
+        found: dict[str, set[str]] = {}
+        for path in self.files:
+            parts = path.strip("/").split("/")
+            for start, part in enumerate(parts):
+                found.setdefault(part, set()).add("/".join(parts[start:]))
+        for name in self.asked:
+            found.setdefault(name.split("/")[0], set()).add(name)
+        return found
+
+
+def _is_own(path: str) -> bool:
+    return path.startswith(tuple(f"{target}/" for target in _BY_FILE))
+
+
+def _mentioned(macros: Collection[str], texts: Collection[bytes], own: Iterable[bytes]) -> Iterator[str]:
+    """Those of `macros` that a text holds, or that one of the kernel's `own` may make by pasting its parts."""
+    pasting = [text for text in own if directives.pastes(text)]
+    parts = tuple({part for text in pasting for part in directives.tokens(text) if len(part) >= _SHORTEST_PART})
+    for name in macros:
+        if name.startswith(parts) or any(name.encode() in text for text in texts):
+            yield name

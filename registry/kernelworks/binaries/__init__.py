@@ -1,0 +1,1 @@
+"""What shared objects say of themselves, read without `dlopen`: ELF files, their symbols, what they need."""

@@ -1,0 +1,48 @@
+"""Which shared libraries the dynamic linker would not find: looked for where it looks, and nothing is loaded."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from kernelworks import settings
+from kernelworks.binaries.symbols import torch_folder
+
+__all__ = ["unresolved"]
+
+_LINKER_CACHE = Path("/etc/ld.so.cache")
+_ALWAYS_SEARCHED = (Path("/lib64"), Path("/usr/lib64"), Path("/lib"), Path("/usr/lib"))
+
+
+def unresolved(names: Iterable[str]) -> tuple[str, ...]:
+    """Those of `names` (SONAMEs) that are nowhere: not loaded, not in torch's folder, not where ld.so(8) searches.
+
+    Empty without the linker's cache: on such a system nobody can tell without loading.
+    """
+    try:
+        known = _LINKER_CACHE.read_bytes()
+    except OSError:
+        return ()
+    own = torch_folder()
+    folders = (*settings.library_path(), *_ALWAYS_SEARCHED, *([own] if own else ()))
+    return tuple(
+        name
+        for name in names
+        if not (_is_loaded(name) or _is_listed(name, known) or any((folder / name).is_file() for folder in folders))
+    )
+
+
+def _is_loaded(name: str) -> bool:
+    try:
+        ctypes.CDLL(name, mode=os.RTLD_NOLOAD | os.RTLD_LAZY)
+    except OSError:
+        return False
+    return True
+
+
+def _is_listed(name: str, cache: bytes) -> bool:
+    """Names in the cache are texts of their own, or the ends of paths."""
+    return re.search(rb"[\0/]" + re.escape(name.encode()) + rb"\0", cache) is not None

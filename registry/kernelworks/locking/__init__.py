@@ -1,0 +1,1 @@
+"""Lock files at work (`kernelworks.lockfile` is what they are): made, shipped, fetched and loaded from."""
