@@ -31,11 +31,13 @@ PROGRAM = str(Path(sys.executable).with_name("kernel-build"))
 FULL_ABI = Path(__file__).parents[1] / "tests" / "builder" / "fixtures" / "scale"
 ARCHS = ("9.0", "10.0", "8.0", "12.0", "8.9", "8.6", "7.5", "11.0")
 CPP_EXTENSION = """
+import resource
 import sys
 from torch.utils.cpp_extension import load
 include, flags, *sources = sys.argv[1:]
 load("benchmark", sources, extra_include_paths=[include], extra_cflags=["-O3", "-DCPU_KERNEL", *flags.split()],
      build_directory=".", is_python_module=False)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
 """
 
 
@@ -152,8 +154,9 @@ def cpp_extension(kernel: Kernel) -> Step:
     with TemporaryDirectory() as temporary:
         sources = [str(kernel.folder / source) for source in kernel.sources]
         command = [sys.executable, "-c", CPP_EXTENSION, str(resources.INCLUDE), kernel.flags, *sources]
-        _, cpu, wall = account(command, cwd=temporary, env=os.environ | {"PATH": path_with_ninja()})
-    return Step(kernel.name, "cpp_extension, cpu", cpu, wall, compiled=len(sources))
+        said, cpu, wall = account(command, cwd=temporary, env=os.environ | {"PATH": path_with_ninja()})
+    peak = int(said.split()[-1]) * 1024
+    return Step(kernel.name, "cpp_extension, cpu", cpu, wall, peak, compiled=len(sources))
 
 
 def path_with_ninja() -> str:

@@ -27,6 +27,7 @@ from kernelworks.errors import LoadError, VerifyError
 from kernelworks.loaders import Contents, ExtensionLoader, SourceLoader
 from kernelworks.model.beside import BESIDE
 from kernelworks.model.digest import tree_digest
+from kernelworks.model.summary import Summary
 from kernelworks.model.variant import ID_PATTERN, KernelDependency, Variant
 
 __all__ = ["LoadedKernel", "Origin", "Plan", "RepoInfo", "get_loaded_kernels", "install", "load_variant", "module_name"]
@@ -64,6 +65,11 @@ class LoadedKernel:
     folder: Path
     module: ModuleType
     dependencies: Mapping[str, ModuleType]
+
+    @property
+    def metadata(self) -> Summary:
+        """Its facts, as programs for the `kernels` package read them."""
+        return Summary.of(self.variant, self.origin.subject, self.origin.version)
 
     @property
     def repo_info(self) -> RepoInfo | None:

@@ -93,6 +93,18 @@ def test_what_took_longest_before_starts_first(compile_with: Callable[[Machine, 
     assert [order for _, order in machine.runs] == ["012", "120"]
 
 
+def test_a_damaged_entry_costs_time_and_nothing_else(
+    compile_with: Callable[[Machine, Mapping[str, str]], Path], tmp_path: Path
+) -> None:
+    machine = Machine()
+    compile_with(machine, {})
+    for file in (tmp_path / "cache" / "units").glob("*/*.json"):
+        file.write_text("{")
+    build_dir = compile_with(machine, {})
+    assert machine.made == [["a", "b", "c"]] * 2
+    assert (build_dir / "a.o").read_text() == "whole"
+
+
 def test_what_is_unchanged_is_not_compiled(compile_with: Callable[[Machine, Mapping[str, str]], Path]) -> None:
     machine = Machine()
     compile_with(machine, {})

@@ -77,3 +77,17 @@ def test_of_a_build_that_fails_what_was_compiled_is_kept(
 def test_it_can_be_turned_off(build: Callable[..., Any], fresh_cache: Mapping[str, str]) -> None:
     assert compiled(build(*CPU, "--no-unit-cache")) == {BINDING, KERNEL}
     assert not list(Path(fresh_cache["KERNELWORKS_CACHE"]).glob("units/*.*.*"))
+
+
+@pytest.mark.slow
+def test_another_torch_compiles_no_device_code_that_does_not_include_it(
+    kernel_build: Program, fresh_cache: Mapping[str, str], tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(Path(__file__).parent / "fixtures" / "scale", tmp_path / "scale"))
+    first, second = (
+        kernel_build("build", folder, "--variant", variant, "--json", env=fresh_cache).document["variants"][0]
+        for variant in ("torch213-*-cu130-*", "torch215-*-cu130-*")
+    )
+    device = "device/scale_cuda/cuda/scale.cu.o"
+    assert device in compiled(first)
+    assert (device in compiled(second), second["units-cached"]) == (False, 1)

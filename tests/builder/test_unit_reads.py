@@ -17,6 +17,7 @@ FILES = {
     "src/cuda/near.h": "#if __has_include(<fast.h>)\n#include <fast.h>\n#endif\nint scale = FACTOR;\n",
     "src/cuda/device.h": "int only_on_the_device;\n",
     "src/cpu/other.cpp": "int other;\n",
+    "src/flags.txt": "-O1\n",
     "torch/include/torch/torch.h": "int torch;\n",
     "cuda/include/cuda.h": "int cuda;\n",
     "cuda/bin/nvcc": "compiler\n",
@@ -24,7 +25,7 @@ FILES = {
 }
 COMMAND = (
     *("/opt/cuda/bin/nvcc", "-I/src/own", "-isystem", "/opt/torch/include", "-isystem", "/opt/cuda/include"),
-    *("-DFACTOR=2", "-DNAME=_a_1", "-c", "/src/cuda/scale.cu", "-o", "scale.o"),
+    *("-DFACTOR=2", "-DNAME=_a_1", "@/src/flags.txt", "-c", "/src/cuda/scale.cu", "-o", "scale.o"),
 )
 DEPFILE = "scale.o: /src/cuda/scale.cu \\\n /src/cuda/near.h /opt/cuda/bin/../include/cuda.h\n"
 TARGETS = {"src": "/src", "torch": "/opt/torch", "cuda": "/opt/cuda", "spec": "/spec"}
@@ -68,6 +69,7 @@ def macro(old: str, new: str) -> Callable[[Path, list[str]], None]:
         pytest.param(write("src/cuda/scale.cu"), id="the source"),
         pytest.param(write("src/cuda/near.h"), id="a header of its own"),
         pytest.param(write("src/cuda/device.h"), id="a header that only another pass of the compiler reads"),
+        pytest.param(write("src/flags.txt"), id="a file that a flag names"),
         pytest.param(write("src/own/near.h"), id="a new header of the same name elsewhere on the path"),
         pytest.param(write("src/cuda/cuda.h"), id="a new header beside the source, named as one of the toolkit"),
         pytest.param(write("src/own/fast.h"), id="a header that was asked for and was not there"),

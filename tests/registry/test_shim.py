@@ -74,6 +74,20 @@ def test_every_name_of_the_kernels_package_that_can_be_had_is_there() -> None:
     assert names == {*shim._MODULES["kernels"], *shim._CLASSES}
 
 
+def test_what_is_loaded_is_told_by_the_names_of_the_kernels_package(registry: Any, pack: Any, processes: Any) -> None:
+    registry.publish("org/relu", 3, pack(id="_relu_cpu_1", package="fast_relu", python_depends=("packaging",)))
+    program = (
+        "import kernelworks.shim; kernelworks.shim.install()\n"
+        "from kernels import get_kernel, get_loaded_kernels\n"
+        "module = get_kernel('org/relu', version=3)\n"
+        "(loaded,) = get_loaded_kernels()\n"
+        "told = loaded.metadata\n"
+        "print(loaded.module is module, loaded.repo_info.repo_id)\n"
+        "print(told.id, told.name, told.version, told.backend.type, *told.backend.archs, *told.python_depends)\n"
+    )
+    assert processes.start(program).communicate() == ("True org/relu\n_relu_cpu_1 fast-relu 3 cpu packaging\n", "")
+
+
 def test_it_is_not_put_over_a_package_that_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "kernels", pytest)
     with pytest.raises(UsageError, match="`kernels` is imported already"):

@@ -25,8 +25,9 @@ __all__ = ["Reads", "Trees", "depfile_paths", "macro"]
 _SOURCE, _BUILDER, _SPEC = "/src", "/opt/kernelworks", "/spec"
 _BY_FILE = (_SOURCE, _BUILDER)
 _WORD = re.compile(r"(?:\\.|[^\s\\])+")
+_OWN_PATH = re.compile(rf"{_SOURCE}/[^,=]+")
 _SHORTEST_PART = 2
-_WRAPPER = "compile.sh"
+_SCRIPT = "compile.sh"
 
 
 def depfile_paths(text: str) -> frozenset[str]:
@@ -101,9 +102,7 @@ class Reads:
     @classmethod
     def of(cls, unit: Unit, depfile: str, trees: Trees) -> Reads | None:
         """What `unit` read by its `depfile`; None where that does not tell all (`.incbin`)."""
-        files = depfile_paths(depfile)
-        if unit.slim:
-            files |= {f"{dirname(unit.slim)}/{_WRAPPER}"}
+        files = depfile_paths(depfile) | _named(unit, trees)
         texts = {path: trees.bytes_of(path) for path in files}
         asked: set[str] = set().union(*map(directives.probes, texts.values()))
         while True:  # a header that one pass of several skips may name others
@@ -175,6 +174,13 @@ class Reads:
         for name in self.asked:
             found.setdefault(name.split("/")[0], set()).add(name)
         return found
+
+
+def _named(unit: Unit, trees: Trees) -> set[str]:
+    """The files of its own that no dependency file lists: those that flags name, and what tries the slim headers."""
+    words = [path for word in unit.command for path in _OWN_PATH.findall(word)]
+    script = [f"{dirname(unit.slim)}/{_SCRIPT}"] if unit.slim else []
+    return {path for path in (*words, *script) if trees.digest(path)}
 
 
 def _is_own(path: str) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,11 @@ class Cost:
 
     def to_json(self) -> dict[str, Any]:
         return {"cpu-seconds": self.cpu_seconds, "max-rss-bytes": self.max_rss_bytes}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Cost:
+        """The inverse of `to_json`."""
+        return cls(float(document["cpu-seconds"]), int(document["max-rss-bytes"]))
 
 
 class UnitCache:
@@ -75,8 +81,11 @@ class UnitCache:
 
     def expected(self, unit: Unit) -> Cost | None:
         """What `unit` took when it, or an earlier state of its files, was compiled last."""
-        costs = sorted(self._known(unit, _COST), key=lambda path: path.stat().st_mtime)
-        return Cost(*_read(costs[-1]).values()) if costs else None
+        try:
+            costs = sorted(self._known(unit, _COST), key=lambda path: path.stat().st_mtime)
+            return Cost.from_json(json.loads(costs[-1].read_bytes())) if costs else None
+        except (OSError, ValueError, KeyError):  # it only says what to expect
+            return None
 
     def _find(self, unit: Unit, trees: Trees) -> Path | None:
         by_reads = {path.parent.name.split(".")[1]: path for path in self._known(unit, _READS)}
@@ -116,8 +125,3 @@ def _files(unit: Unit) -> dict[str, str]:
 def _command(unit: Unit) -> str:
     """Digest of the command without its macros: which of them matter is known only from the files."""
     return hash_bytes(canonical_json([word for word in unit.command if macro(word) is None]))
-
-
-def _read(path: Path) -> dict[str, Any]:
-    document: dict[str, Any] = json.loads(path.read_bytes())
-    return document
