@@ -117,11 +117,19 @@ class Remarks:
 
 @dataclass(frozen=True)
 class Revision:
-    """What a branch, a tag or the id of a commit means at this moment, and what is said against it."""
+    """What a branch, a tag or the id of a commit means at this moment.
+
+    Attributes:
+        repo: The repository.
+        commit: The commit's id.
+        remarks: What is said against it.
+        trusted: Whether this registry trusts the owner as a publisher.
+    """
 
     repo: Repo
     commit: str
     remarks: Remarks
+    trusted: bool
 
 
 @dataclass(frozen=True)

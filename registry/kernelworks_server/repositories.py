@@ -213,8 +213,7 @@ class Repositories:
         if found is not None and may(actor, "read", found.repo):
             return found
         repo = self.get(actor, kind, repo_id)  # from here on nearly all is refused, or led elsewhere
-        commit = self.resolve_revision(repo, revision)
-        return Revision(repo, commit, self.remarks(repo, commit))
+        return self.at(actor, kind, repo.repo_id, self.resolve_revision(repo, revision))
 
     def find(self, number: int) -> Repo:
         """The repository with this number, for who holds a signature that names it.

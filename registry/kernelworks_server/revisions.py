@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, String, bindparam, func, select
 
-from kernelworks_server.database.tables import commits, notices, refs, repos, yanks
+from kernelworks_server.database.tables import accounts, commits, notices, refs, repos, yanks
 from kernelworks_server.listing import repo_of
 from kernelworks_server.records import Notice, Remarks, Revision
 
@@ -12,8 +12,11 @@ __all__ = ["find_revision", "remarks_of"]
 
 _REVISION = bindparam("revision", type_=String())
 _QUERY = (  # made once: to put a statement together takes longer than to execute it
-    select(repos, commits.c.id.label("commit"), yanks.c.reason, notices.c.message, notices.c.successor)
+    select(
+        repos, commits.c.id.label("commit"), yanks.c.reason, notices.c.message, notices.c.successor, accounts.c.trusted
+    )
     .select_from(repos)
+    .join(accounts, accounts.c.id == repos.c.owner)
     .join(refs, (refs.c.repo == repos.c.id) & (refs.c.name == _REVISION), isouter=True)
     .join(commits, (commits.c.repo == repos.c.id) & (commits.c.id == func.coalesce(refs.c.commit, _REVISION)))
     .join(yanks, (yanks.c.repo == repos.c.id) & (yanks.c.commit == commits.c.id), isouter=True)
@@ -27,7 +30,7 @@ def find_revision(connection: Connection, kind: str, repo_id: str, revision: str
     row = connection.execute(_QUERY, {"kind": kind, "key": repo_id.lower(), "revision": revision}).first()
     if row is None:
         return None
-    return Revision(repo_of(row), row.commit, remarks_of(row.reason, row.message, row.successor))
+    return Revision(repo_of(row), row.commit, remarks_of(row.reason, row.message, row.successor), row.trusted)
 
 
 def remarks_of(reason: str | None, message: str | None, successor: str | None) -> Remarks:

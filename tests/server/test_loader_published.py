@@ -151,6 +151,17 @@ def test_a_cold_load_takes_three_requests_and_a_pinned_one_none(
     assert requests == []
 
 
+def test_whether_the_publisher_is_trusted_costs_no_request_of_its_own(
+    server: Server, requests: list[str], tmp_path: Path
+) -> None:
+    server.org("team", trusted=True, ann="write")
+    publish(build(tmp_path / "dist"), server.url, "team/relu")
+    Path(os.environ["KERNELWORKS_POLICY"]).write_text('{"registries": {}}')
+    requests.clear()
+    assert get_kernel("team/relu").double(2) == 4
+    assert len(requests) == 3
+
+
 def test_what_was_locked_and_fetched_is_loaded_without_a_request(
     server: Server, requests: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:

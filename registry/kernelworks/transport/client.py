@@ -43,7 +43,7 @@ _SHOWN = 200  # characters of what a server says
 _REDIRECTS = {301, 302, 303, 307, 308}
 _PASSING = {429, 500, 502, 503, 504}
 _PARTIAL, _REFUSED = 206, 400
-_SAID = ("X-Repo-Commit", "X-Kernel-Yanked", "X-Kernel-Deprecated", "ETag", "Link")
+_SAID = ("X-Repo-Commit", "X-Kernel-Trusted", "X-Kernel-Yanked", "X-Kernel-Deprecated", "ETag", "Link")
 """Headers that count where the registry itself sends them, and not where it redirects to."""
 _UNKNOWN_TOKEN = "Invalid credentials in Authorization header"  # noqa: S105  # the Hub's words, which clients compare
 _RANGE = re.compile(r"bytes (\d+)-\d+/(\d+|\*)", re.ASCII)

@@ -50,6 +50,7 @@ class HubTransport:
         self.location = endpoint_of(location)
         self._wheels = cache / "artifacts" if cache else None
         self._client = Client(self.location, agent, named_by_file=named_by_file)
+        self._trusted: dict[tuple[str, str], bool] = {}
 
     def branches(self, repo_id: str) -> Mapping[str, Ref]:
         """Every branch by its name.
@@ -78,8 +79,11 @@ class HubTransport:
                 hint="is this a registry, and does a proxy in between drop the header X-Repo-Commit?",
                 registry=self.location,
             )
+        name = self._name_now(repo_id, answer)
+        if trusted := answer.said.get("X-Kernel-Trusted"):
+            self._trusted[name, commit] = trusted == "true"
         said = Revision(
-            repo_id=self._name_now(repo_id, answer),
+            repo_id=name,
             commit=commit,
             index=None if absent else data,
             tree=self if absent else None,
@@ -133,7 +137,9 @@ class HubTransport:
     def locate(self, repo_id: str, commit: str, path: str) -> str:
         return f"{self.location}/{path_of(repo_id, commit, path)}"
 
-    def trusts(self, repo_id: str, commit: str) -> bool:  # noqa: ARG002  # it is asked of the publisher
+    def trusts(self, repo_id: str, commit: str) -> bool:
+        if (repo_id, commit) in self._trusted:  # our own registry says it with the index, the Hub of the publisher
+            return self._trusted[repo_id, commit]
         answer, data = self._client.document(publisher_path(repo_id))
         if answer.status == _NOT_FOUND:  # a person, or nobody
             return False

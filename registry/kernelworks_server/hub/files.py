@@ -12,7 +12,7 @@ from kernelworks_server.hub.content import file_response
 from kernelworks_server.hub.counting import count_download
 from kernelworks_server.hub.endpoint import Call, Endpoint, next_link, usual
 from kernelworks_server.hub.repos import page_size
-from kernelworks_server.hub.wire import entry_json, remark_headers
+from kernelworks_server.hub.wire import entry_json, revision_headers
 from kernelworks_server.repositories import Entry
 
 __all__ = ["ENDPOINTS"]
@@ -52,7 +52,7 @@ def _asked_paths(call: Call) -> list[str]:
 
 def _resolve(call: Call) -> Response:
     at, path = call.at, call.fields["path"]
-    remarks = remark_headers(at.remarks)
+    remarks = revision_headers(at)
     try:
         entry = _file(call, path)
     except EntryNotFound as error:

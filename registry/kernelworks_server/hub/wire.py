@@ -7,9 +7,9 @@ from datetime import datetime, timezone
 from typing import Any
 from urllib.parse import quote
 
-from kernelworks_server.repositories import Commit, Entry, Notice, Ref, Remarks, Repo
+from kernelworks_server.repositories import Commit, Entry, Notice, Ref, Repo, Revision
 
-__all__ = ["commit_json", "entry_json", "notice_json", "refs_json", "remark_headers", "repo_json", "repo_path"]
+__all__ = ["commit_json", "entry_json", "notice_json", "refs_json", "repo_json", "repo_path", "revision_headers"]
 
 
 def repo_path(repo: Repo) -> str:
@@ -57,13 +57,14 @@ def notice_json(notice: Notice | None) -> dict[str, Any]:
     return {} if notice is None else {"deprecated": {"message": notice.message, "successor": notice.successor}}
 
 
-def remark_headers(remarks: Remarks) -> dict[str, str]:
-    """What is said against a file's commit and repository, for who asks for the file alone."""
+def revision_headers(at: Revision) -> dict[str, str]:
+    """What a loader must know of a file's revision before it uses the file, for who asks for the file alone."""
     said = {
-        "X-Kernel-Yanked": remarks.yanked,
-        "X-Kernel-Deprecated": remarks.deprecated.message if remarks.deprecated else None,
+        "X-Kernel-Yanked": at.remarks.yanked,
+        "X-Kernel-Deprecated": at.remarks.deprecated.message if at.remarks.deprecated else None,
     }
-    return {name: quote(text, safe=" ") for name, text in said.items() if text is not None}
+    remarks = {name: quote(text, safe=" ") for name, text in said.items() if text is not None}
+    return {"X-Kernel-Trusted": "true" if at.trusted else "false", **remarks}
 
 
 def refs_json(refs: Sequence[Ref], yanks: Mapping[str, str]) -> dict[str, Any]:
