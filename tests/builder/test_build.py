@@ -172,20 +172,6 @@ def test_a_truncated_index_in_dist_is_written_anew(project: Path, kernel_build: 
     check_revision(twin / "dist", index, hint="")
 
 
-def test_two_builds_in_different_folders_give_equal_wheels(
-    project: Path, kernel_build: Program, fresh_cache: Mapping[str, str], tmp_path: Path
-) -> None:
-    twin = copy_of(project, tmp_path / "another folder" / "kernel é")
-    env = {**fresh_cache, "TZ": "Asia/Tokyo", "HOME": str(tmp_path), "LC_ALL": "C", "SOURCE_DATE_EPOCH": "1"}
-    done = kernel_build("build", twin, "--variant", "*-cpu-*", "--jobs", "1", "--json", env=env, umask=0o077)
-    assert done.code == 0, done.stderr
-    (variant,) = done.document["variants"]
-    assert not variant["cached"]
-    (wheel,) = (project / "dist" / "wheels").iterdir()
-    assert variant["wheel"]["sha256"] == hash_file(wheel)[1]
-    assert hash_file(twin / "dist" / "kernel.json") == hash_file(project / "dist" / "kernel.json")
-
-
 @pytest.mark.cuda
 def test_two_cuda_builds_are_equal_and_hold_the_archs_asked_for(
     project: Path, kernel_build: Program, fresh_cache: Mapping[str, str], tmp_path: Path
@@ -325,12 +311,6 @@ print(kernel.__name__.startswith("kernelworks.loaded."), tuple(x.grad.shape))
 """
     printed = python(code, KERNELWORKS_REGISTRY=registry, KERNELWORKS_CACHE=str(tmp_path / "cache"))
     assert printed == "True (7, 34)\n"
-
-
-def test_the_templates_own_tests_pass_against_the_wheel(project: Path, kernel_build: Program) -> None:
-    done = kernel_build("test", project)
-    assert done.code == 0, done.stdout
-    assert " passed" in done.stdout
 
 
 def test_the_folder_of_the_variant_loads_with_the_kernels_package(project: Path) -> None:
