@@ -189,7 +189,7 @@ def _archs(job: Job, report: Report) -> tuple[str, ...]:
     meant = job.project.manifest.torch_noarch
     if meant is None:
         return report.device_archs.spelled()
-    return {"cuda": meant.cuda_capabilities, "rocm": meant.rocm_archs}.get(job.claims.backend.kind, ())
+    return meant.archs(job.claims.backend.kind)
 
 
 def _framework(job: Job) -> list[str]:

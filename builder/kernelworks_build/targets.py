@@ -62,7 +62,8 @@ class Target:
 
 def loading(releases: Iterable[TorchRow], backend: str, toolkit: Version2 | None) -> tuple[TorchRow, ...]:
     """Those of `releases` of which a build is known, or nothing is, that loads what `toolkit` of `backend` makes."""
-    rule = registered()[backend].toolkit
+    known = registered().get(backend)  # a backend that no loader knows has no rule
+    rule = known.toolkit if known else None
     return tuple(
         row
         for row in releases

@@ -258,7 +258,8 @@ def test_a_terminal_shows_the_variant_in_one_piece_and_no_escape_codes_where_non
 
 def test_an_interrupt_ends_with_one_line_and_130(tmp_path: Path) -> None:
     code = (
-        "import sys, time; from kernelworks_build.cli import app, main; import kernelworks_build.cli.check as check\n"
+        "import signal, sys, time; signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # also in the background
+        "from kernelworks_build.cli import app, main; import kernelworks_build.cli.check as check\n"
         "def slow(*_, **__):\n    print('ready', flush=True)\n    time.sleep(60)\n"
         "check.check_manifest = slow; sys.argv = ['kernel-build', 'check']; main()"
     )

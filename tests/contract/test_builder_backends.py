@@ -17,13 +17,14 @@ from kernelworks_build.toml import read_toml
 
 PACKAGE = Path(kernelworks_build.__file__).parent
 ALLOWED = {
+    "cli/lock.py": "kinds of locks, of which one is called like the backend",
     "manifest/backends.py": "what each backend adds to the format",
-    "manifest/model.py": "examples for editors",
+    "manifest/model.py": "examples for editors, and the arch keys of `[torch-noarch]`",
     "toolchain/materialise.py": "names of recipes, of which one is called like the backend",
 }
 TOY_ROW: dict[str, Any] = {
     "defines": ["TOY_KERNEL"],
-    "torch-libraries": ["torch_toy"],
+    "framework-libraries": {"torch": ["torch_toy"]},
     "libraries": ["toyrt"],
     "library-dirs": ["/opt/toy/lib"],
     "include-dirs": ["/opt/toy/include"],
@@ -80,7 +81,7 @@ def test_a_new_backend_is_planned_and_lowered_from_its_row_alone() -> None:
     plan = make_plan(manifest, matrix, {"torch-2.11.0", "toy-2025.1"})
     assert plan.skipped == ()
     (planned,) = plan.variants
-    assert planned.trees == ("host", "sysroot", "python", "tools", "torch-2.11.0", "toy-2025.1")
+    assert tuple(planned.trees) == ("host", "sysroot", "python", "tools", "torch-2.11.0", "toy-2025.1")
     document = compile_spec(manifest, planned, matrix.backends["xpu"], "_my_relu").document
     (device,) = [unit for unit in document["units"] if unit["kind"] == "device"]
     assert device["source"] == "/src/relu.toy"

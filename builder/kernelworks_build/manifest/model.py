@@ -156,6 +156,10 @@ class TorchNoarch(Framework):
             spellings.get(key, key) if spellings.get(key) not in table else key: value for key, value in table.items()
         }
 
+    def archs(self, backend: str) -> tuple[str, ...]:
+        """The device archs that it is meant for on `backend`."""
+        return {"cuda": self.cuda_capabilities, "rocm": self.rocm_archs}.get(backend, ())
+
 
 FRAMEWORKS: dict[str, type[Framework]] = {"torch": Torch, "tvm-ffi": TvmFfi, "torch-noarch": TorchNoarch}
 """Framework tables by key; a manifest has exactly one."""
