@@ -7,7 +7,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Callable
-from importlib.metadata import entry_points
+from importlib.metadata import distributions, entry_points
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +52,9 @@ def project(tmp_path: Path, registry: Any, pack: Pack) -> Path:
 
 
 def test_setuptools_puts_the_lock_into_the_metadata_of_the_wheel(project: Path, tmp_path: Path, processes: Any) -> None:
-    pytest.importorskip("setuptools", "70.1", reason="setuptools builds the wheel")
+    found = distributions(name="setuptools")  # not imported: it puts itself in the place of distutils
+    if not any(int(one.version.partition(".")[0]) > 70 for one in found):
+        pytest.skip("setuptools builds the wheel, from 71 on")
     if not entry_points(group="egg_info.writers", name="kernelworks.lock"):
         pytest.skip("this package was installed before it had the entry point: install it again")
     build = "from setuptools import build_meta; print(build_meta.build_wheel('dist'))"
