@@ -180,12 +180,13 @@ def _device_unit(
     if row.device_compiler is None:
         raise PlanError(f"backend `{row.name}` has no device compiler for `{source}`", source=source)
     keep = f"keep/{component.name}/{source}"
+    name = hash_bytes(keep.encode())[:16]
     command = [
         row.device_compiler,
         *_standard(planned),
         *row.device_flags,
         *_arch_flags(planned.archs[component.name], row),
-        *(template.format(keep=keep) for template in row.unit_flags),
+        *(template.format(keep=keep, unit=f"kernelworks_unit_{name}") for template in row.unit_flags),
         *defines,
         *_include_flags(component.include, component.name, planned, row),
         *_author_flags(component.device_flags),

@@ -92,7 +92,7 @@ class BackendRow:
         framework_libraries: Framework -> the libraries of it that are linked besides those of any backend.
         device_suffixes: File suffixes that go to the device compiler.
         arch_flags: Templates of the device compiler's flag for one arch, by kind of code (`sass`, `ptx`).
-        unit_flags: Templates of its flags that differ between units.
+        unit_flags: Templates of its flags that differ between units: `{keep}` is a folder, `{unit}` an identifier.
         mount: Where the toolkit's tree is mounted.
         editor_flags: Flags by which clang reads its device code.
     """

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 namespace rms_norm {
+namespace {
 
 constexpr int kWarp = 32;
 constexpr int kMostThreads = 1024;
@@ -74,6 +75,8 @@ unsigned blocks(Rows rows) {
 unsigned threads(Rows rows) {
   return static_cast<unsigned>(std::min<int64_t>((rows.width + kWarp - 1) / kWarp * kWarp, kMostThreads));
 }
+
+}  // namespace
 
 template <typename T>
 void launch_forward(
