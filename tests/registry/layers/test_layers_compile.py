@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import torch
-from torch import nn
 
 from kernelworks import (
     LocalLayerRepository,
@@ -18,6 +16,9 @@ from kernelworks import (
     use_kernel_forward_from_hub,
     use_kernelized_func,
 )
+
+torch = pytest.importorskip("torch", reason="layers are modules of torch")
+nn = torch.nn
 
 X = torch.tensor([3.0])
 COMPILED = Mode.TRAINING | Mode.TORCH_COMPILE

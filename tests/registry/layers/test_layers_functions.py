@@ -11,8 +11,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-import torch
-from torch import nn
 
 from kernelworks import (
     LayerError,
@@ -28,6 +26,9 @@ from kernelworks import (
     use_kernel_func_from_hub,
     use_kernelized_func,
 )
+
+torch = pytest.importorskip("torch", reason="layers are modules of torch")
+nn = torch.nn
 
 X = torch.tensor([3.0])
 

@@ -7,9 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
-from torch import nn
-from torch.nn.utils import parametrize
 
 from kernelworks import (
     CUDAProperties,
@@ -28,6 +25,10 @@ from kernelworks import (
     unkernelize,
     use_kernel_forward_from_hub,
 )
+
+torch = pytest.importorskip("torch", reason="layers are modules of torch")
+nn = torch.nn
+parametrize = torch.nn.utils.parametrize
 
 X = torch.tensor([3.0])
 

@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
-from torch import nn
 
 from kernelworks import (
     LayerError,
@@ -29,6 +27,9 @@ from kernelworks import (
     use_kernelized_func,
 )
 from kernelworks.layers import repository
+
+torch = pytest.importorskip("torch", reason="layers are modules of torch")
+nn = torch.nn
 
 X = torch.tensor([3.0])
 
