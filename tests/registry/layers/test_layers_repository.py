@@ -22,6 +22,7 @@ from kernelworks import (
     get_local_kernel,
 )
 from kernelworks.backends.spec import HostBackend
+from kernelworks.cli import main
 from kernelworks.layers.kernel import load_layer
 
 
@@ -134,3 +135,16 @@ def test_a_locked_layer_comes_from_the_lock_file(locked: list[dict[str, Any]], t
             "trust_remote_code": False,
         }
     )
+
+
+def test_a_locked_layer_stays_what_was_locked(
+    registry: Any, pack: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("torch", reason="layers are modules of torch")
+    registry.publish("org/toys", 1, pack(SOURCES))
+    (tmp_path / "pyproject.toml").write_text('[tool.kernelworks.dependencies]\n"org/toys" = 1\n')
+    monkeypatch.chdir(tmp_path)
+    assert main(["lock"]) == 0
+    registry.publish("org/toys", 1, pack({"__init__.py": b""}))
+    mapped = LockedLayerRepository("org/toys", lockfile=tmp_path / "kernelworks.lock", layer_name="Double")
+    assert load_layer(mapped, "cpu").layer.__name__ == "Double"
