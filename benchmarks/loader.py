@@ -25,7 +25,7 @@ from tempfile import TemporaryDirectory
 
 from benchmarks.loading import kernel
 from benchmarks.loading.trials import HEAD, OURS, STOCK, Row, Taken, child, in_turns, line, taken
-from benchmarks.registry import processes
+from benchmarks.serving import processes
 
 import kernelworks
 

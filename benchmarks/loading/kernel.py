@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from benchmarks.registry.client import Client
-from benchmarks.registry.processes import Program
+from benchmarks.serving.client import Client
+from benchmarks.serving.processes import Program
 
 from kernelworks.model.decode import parse_json
 from kernelworks.model.digest import FileEntry, hash_bytes, hash_file

@@ -9,9 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from statistics import median
 
-from benchmarks.registry import processes
-from benchmarks.registry.client import Client, drain, request
-from benchmarks.registry.figures import Figure
+from benchmarks.serving import processes
+from benchmarks.serving.client import Client, drain, request
+from benchmarks.serving.figures import Figure
 
 __all__ = ["measure"]
 

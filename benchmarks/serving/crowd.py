@@ -10,9 +10,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks.registry import processes
-from benchmarks.registry.client import drain, request
-from benchmarks.registry.figures import Figure
+from benchmarks.serving import processes
+from benchmarks.serving.client import drain, request
+from benchmarks.serving.figures import Figure
 from sqlalchemy import insert, select
 
 from kernelworks.model.digest import hash_bytes

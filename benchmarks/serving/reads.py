@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from benchmarks.registry import processes
-from benchmarks.registry.client import Answers, Client, closed_loop, request
-from benchmarks.registry.figures import Figure, quantile
+from benchmarks.serving import processes
+from benchmarks.serving.client import Answers, Client, closed_loop, request
+from benchmarks.serving.figures import Figure, quantile
 
 __all__ = ["measure"]
 

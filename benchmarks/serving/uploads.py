@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from statistics import median
 
-from benchmarks.registry import processes
-from benchmarks.registry.client import Client
-from benchmarks.registry.figures import Figure
+from benchmarks.serving import processes
+from benchmarks.serving.client import Client
+from benchmarks.serving.figures import Figure
 
 __all__ = ["measure"]
 

@@ -16,9 +16,9 @@ from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from benchmarks.registry import crowd, downloads, kills, reads, uploads
-from benchmarks.registry.figures import table
-from benchmarks.registry.processes import CLIENT_CORE
+from benchmarks.serving import crowd, downloads, kills, reads, uploads
+from benchmarks.serving.figures import table
+from benchmarks.serving.processes import CLIENT_CORE
 
 _ROOMS = {module.__name__.rpartition(".")[2]: module.measure for module in (reads, downloads, uploads, crowd, kills)}
 

@@ -10,9 +10,9 @@ from http.client import HTTPException
 from pathlib import Path
 from random import Random
 
-from benchmarks.registry import processes
-from benchmarks.registry.client import Client, drain, request
-from benchmarks.registry.figures import Figure
+from benchmarks.serving import processes
+from benchmarks.serving.client import Client, drain, request
+from benchmarks.serving.figures import Figure
 
 __all__ = ["measure"]
 
