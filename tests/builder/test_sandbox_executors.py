@@ -259,7 +259,7 @@ def test_both_executors_make_the_same_files(ground: Path, build_dir: Path) -> No
 
 def test_kill_9_of_the_builder_leaves_no_process(either: Executor, ground: Path, build_dir: Path) -> None:
     builder = subprocess.Popen(
-        elsewhere(ground, build_dir, "sleep 77 & echo begun; sleep 77", either.name),
+        elsewhere(ground, build_dir, "sleep 77 & sleep 77 & echo begun; wait", either.name),
         stderr=subprocess.PIPE,
         text=True,
     )

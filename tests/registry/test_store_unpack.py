@@ -333,6 +333,15 @@ def test_a_wheel_of_any_compression_is_unpacked(tmp_path: Path, variant: Variant
     assert tuple(list_tree(Store(tmp_path).get(this, opener(wheel), ORIGIN))) == (INIT,)
 
 
+def test_a_member_without_a_name_is_refused(tmp_path: Path, variant: Variant) -> None:
+    wheel = io.BytesIO()
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("x", b"")
+    nameless = wheel.getvalue().replace(b"x", b"\0")  # a name ends at the first NUL
+    with pytest.raises(VerifyError, match="a member that is not listed"):
+        Store(tmp_path).get(listed(variant, nameless), opener(nameless), ORIGIN)
+
+
 @settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(method=st.sampled_from(list(METHODS.values())), data=st.data())
 def test_a_published_wheel_that_is_no_sound_archive_is_an_error_of_verification(

@@ -99,7 +99,7 @@ def _members(variant: Variant, archive: zipfile.ZipFile) -> dict[str, zipfile.Zi
         top = info.filename.partition("/")[0]
         if info.filename in members:
             raise RefusedError(Fault(info.filename, "one member", "two of this name"))
-        if info.filename not in listed and not info.is_dir() and not top.endswith(".dist-info"):
+        if info.filename not in listed and not info.filename.endswith("/") and not top.endswith(".dist-info"):
             raise RefusedError(Fault(info.filename, "nothing", "a member that is not listed"))
         members[info.filename] = info
     for missing in sorted(listed - members.keys()):
