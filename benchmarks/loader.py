@@ -120,8 +120,9 @@ def _pickles(scratch: Path, envs: Envs, rounds: int) -> Iterator[Row]:
 def _envs(cache: Path, **facts: object) -> Envs:
     """Loader -> the environment in which it has the cache `cache` for itself."""
     mine = {"KERNELWORKS_CACHE": cache / "kernelworks", "XDG_CONFIG_HOME": cache / "config", "LOCAL_KERNELS": ""}
-    theirs = {"HF_HOME": cache / "hub", "KERNELS_CACHE": cache / "kernels"}
-    return {OURS: {**theirs, **mine, **facts}, STOCK: {**theirs, **facts}}
+    both = {"HF_HOME": cache / "hub", "KERNELS_CACHE": cache / "kernels", **facts}
+    # bytecode that it leaves in the kernel's folder would be taken for an attack by ours
+    return {OURS: {**both, **mine}, STOCK: {**both, "PYTHONDONTWRITEBYTECODE": 1}}
 
 
 def _asked(server: processes.Program, trial: str, envs: Envs) -> dict[str, tuple[float, Taken]]:
