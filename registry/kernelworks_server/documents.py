@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kernelworks.model.index import INDEX_NAME, Index
 from kernelworks_server.indexes import Unreadable
-from kernelworks_server.repositories import Entry, Repo
+from kernelworks_server.records import Entry, Repo
 from kernelworks_server.services import Services
 
 __all__ = ["CARD", "Documents"]

@@ -13,8 +13,8 @@ from kernelworks.model.digest import FileEntry
 from kernelworks.model.index import INDEX_NAME, Index
 from kernelworks.transport.directory_layout import listed_files, ref_path, repo_folder, revision_folder
 from kernelworks_server.documents import CARD, Documents
+from kernelworks_server.records import Entry, Repo
 from kernelworks_server.releases import Release, releases
-from kernelworks_server.repositories import Entry, Repo
 from kernelworks_server.services import Services
 
 __all__ = ["export_kernel"]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kernelworks.transport.repo_id import version_of
-from kernelworks_server.repositories import Ref
+from kernelworks_server.records import Ref
 
 __all__ = ["Release", "releases"]
 

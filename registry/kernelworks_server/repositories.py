@@ -20,21 +20,9 @@ from kernelworks_server.listing import listed, repo_of
 from kernelworks_server.notices import Notices
 from kernelworks_server.records import (
     DEFAULT_BRANCH,
-    KINDS,
-    AddFile,
-    Commit,
-    CopyFile,
-    DeleteFile,
-    DeleteFolder,
-    Entry,
-    Notice,
-    Operation,
-    Ref,
-    Remarks,
     Repo,
     Revision,
     check_kind,
-    check_path,
     split_repo_id,
 )
 from kernelworks_server.refs import Refs
@@ -43,24 +31,7 @@ from kernelworks_server.rights import Action, Actor, may, require
 from kernelworks_server.shelf import Shelf
 from kernelworks_server.uploads import Uploads
 
-__all__ = [
-    "DEFAULT_BRANCH",
-    "KINDS",
-    "AddFile",
-    "Commit",
-    "CopyFile",
-    "DeleteFile",
-    "DeleteFolder",
-    "Entry",
-    "Notice",
-    "Operation",
-    "Ref",
-    "Remarks",
-    "Repo",
-    "Repositories",
-    "Revision",
-    "check_path",
-]
+__all__ = ["Repositories"]
 
 _NAMED = select(tables.repos).where(
     tables.repos.c.kind == bindparam("kind"), tables.repos.c.repo_key == bindparam("key")

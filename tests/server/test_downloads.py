@@ -20,7 +20,7 @@ from kernelworks.model.variant import BackendFacts, FrameworkFacts, Platform, Py
 from kernelworks_server.database.engine import now
 from kernelworks_server.database.tables import downloads
 from kernelworks_server.downloads import variant_at
-from kernelworks_server.repositories import AddFile, Repo
+from kernelworks_server.records import AddFile, Repo
 from kernelworks_server.rights import MACHINE
 from kernelworks_server.services import Services
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kernelworks_server.repositories import AddFile, Repo
+from kernelworks_server.records import AddFile, Repo
 
 if TYPE_CHECKING:
     from conftest import Server

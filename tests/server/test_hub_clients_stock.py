@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kernelworks.model.digest import hash_file
-from kernelworks_server.repositories import AddFile
+from kernelworks_server.records import AddFile
 
 if TYPE_CHECKING:
     from conftest import Server

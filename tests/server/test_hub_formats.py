@@ -19,7 +19,7 @@ from kernelworks_server.hub.commits import InlineFile, LargeFile, read_commit
 from kernelworks_server.hub.content import Span, UnsatisfiableError, span_of
 from kernelworks_server.hub.shard import File, Segment, hash_text, read_files
 from kernelworks_server.hub.xorb import scan, unpack
-from kernelworks_server.repositories import DeleteFile, DeleteFolder
+from kernelworks_server.records import DeleteFile, DeleteFolder
 
 
 def grouped(data: bytes) -> bytes:

@@ -13,7 +13,7 @@ import pytest
 
 from kernelworks_server.hub import routes
 from kernelworks_server.openapi import document
-from kernelworks_server.repositories import AddFile
+from kernelworks_server.records import AddFile
 from kernelworks_server.services import Services
 
 if TYPE_CHECKING:

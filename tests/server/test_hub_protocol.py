@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kernelworks_server.config import Limits
-from kernelworks_server.repositories import AddFile
+from kernelworks_server.records import AddFile
 
 if TYPE_CHECKING:
     from conftest import Answer, Server

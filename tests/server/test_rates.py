@@ -22,7 +22,7 @@ from starlette.types import Message, Scope
 from kernelworks.transport.client import Client
 from kernelworks_server.config import Limits, Rate
 from kernelworks_server.rates import Buckets, RateLimit, neighbourhood, quota_of
-from kernelworks_server.repositories import AddFile
+from kernelworks_server.records import AddFile
 from kernelworks_server.services import Services
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from kernelworks.model.variant import (
 from kernelworks_server.database.tables import needs, offers, profiles, shelf
 from kernelworks_server.errors import PreconditionFailed
 from kernelworks_server.pages.finding import Summary, find
-from kernelworks_server.repositories import AddFile, Repo
+from kernelworks_server.records import AddFile, Repo
 from kernelworks_server.rights import ANONYMOUS, MACHINE, Actor
 from kernelworks_server.services import Services
 from kernelworks_server.wishes import Wish

@@ -29,7 +29,7 @@ from kernelworks.model.variant import (
 )
 from kernelworks_build.claims import Claims
 from kernelworks_build.wheel import WheelName, write_wheel
-from kernelworks_server.repositories import AddFile
+from kernelworks_server.records import AddFile
 
 if TYPE_CHECKING:
     from conftest import Server  # type: ignore[import-not-found]

@@ -29,7 +29,7 @@ from kernelworks_server.collect import collect
 from kernelworks_server.database import schema, tables
 from kernelworks_server.database.engine import Database
 from kernelworks_server.errors import Conflict
-from kernelworks_server.repositories import AddFile, Repo
+from kernelworks_server.records import AddFile, Repo
 from kernelworks_server.rights import Actor
 from kernelworks_server.services import Services, open_services
 

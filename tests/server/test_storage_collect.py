@@ -19,7 +19,7 @@ from kernelworks_server.config import Limits
 from kernelworks_server.database import engine, tables
 from kernelworks_server.errors import Conflict, Unprocessable
 from kernelworks_server.hub import xet
-from kernelworks_server.repositories import AddFile, DeleteFile, Repo
+from kernelworks_server.records import AddFile, DeleteFile, Repo
 from kernelworks_server.rights import Actor
 from kernelworks_server.services import Services
 

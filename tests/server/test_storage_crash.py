@@ -16,7 +16,7 @@ from kernelworks_server.services import open_services
 COMMIT_FOR_EVER = """
 import itertools, pathlib, sys, threading
 from kernelworks_server.config import open_config
-from kernelworks_server.repositories import AddFile
+from kernelworks_server.records import AddFile
 from kernelworks_server.services import open_services
 
 services = open_services(open_config(pathlib.Path(sys.argv[1])))

@@ -14,7 +14,7 @@ from kernelworks.model.digest import FileEntry
 from kernelworks.model.index import Index, Source
 from kernelworks.model.variant import BackendFacts, FrameworkFacts, Platform, PythonAbi, TorchSymbols, Variant
 from kernelworks_server.folders import export_kernel
-from kernelworks_server.repositories import AddFile, Repo
+from kernelworks_server.records import AddFile, Repo
 from kernelworks_server.rights import MACHINE
 from kernelworks_server.services import Services
 

@@ -20,15 +20,7 @@ from kernelworks_server.errors import (
     TooLarge,
     Unprocessable,
 )
-from kernelworks_server.repositories import (
-    AddFile,
-    CopyFile,
-    DeleteFile,
-    DeleteFolder,
-    Entry,
-    Operation,
-    Repo,
-)
+from kernelworks_server.records import AddFile, CopyFile, DeleteFile, DeleteFolder, Entry, Operation, Repo
 from kernelworks_server.rights import ANONYMOUS, Actor
 from kernelworks_server.services import Services
 

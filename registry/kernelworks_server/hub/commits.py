@@ -10,7 +10,7 @@ from typing import IO
 from kernelworks.model.decode import Node, parse_json
 from kernelworks_server.config import Limits
 from kernelworks_server.errors import BadRequest, TooLarge
-from kernelworks_server.repositories import DeleteFile, DeleteFolder
+from kernelworks_server.records import DeleteFile, DeleteFolder
 
 __all__ = ["Header", "InlineFile", "LargeFile", "Line", "decode_base64", "prose", "read_commit"]
 

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from starlette.responses import Response, StreamingResponse
 
 from kernelworks_server.blobs import Blobs
-from kernelworks_server.repositories import Entry
+from kernelworks_server.records import Entry
 
 __all__ = ["Span", "UnsatisfiableError", "file_response", "span_of"]
 

@@ -10,7 +10,7 @@ from kernelworks.model.index import Index
 from kernelworks_server.documents import Documents
 from kernelworks_server.downloads import variant_at
 from kernelworks_server.hub.endpoint import Call
-from kernelworks_server.repositories import Repo
+from kernelworks_server.records import Repo
 
 __all__ = ["count_download"]
 

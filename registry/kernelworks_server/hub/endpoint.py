@@ -27,7 +27,7 @@ from kernelworks_server.bodies import BODY_LIMIT
 from kernelworks_server.credentials import bearer_of
 from kernelworks_server.errors import BadRequest, RepoMoved, ServerError
 from kernelworks_server.once import once
-from kernelworks_server.repositories import DEFAULT_BRANCH, Repo, Revision
+from kernelworks_server.records import DEFAULT_BRANCH, Repo, Revision
 from kernelworks_server.rights import Actor
 from kernelworks_server.services import Services
 from kernelworks_server.sessions import COOKIE

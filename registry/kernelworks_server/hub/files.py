@@ -13,7 +13,7 @@ from kernelworks_server.hub.counting import count_download
 from kernelworks_server.hub.endpoint import Call, Endpoint, next_link, usual
 from kernelworks_server.hub.repos import page_size
 from kernelworks_server.hub.wire import entry_json, revision_headers
-from kernelworks_server.repositories import Entry
+from kernelworks_server.records import Entry
 
 __all__ = ["ENDPOINTS"]
 

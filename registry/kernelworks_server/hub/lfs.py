@@ -8,7 +8,7 @@ from starlette.responses import JSONResponse, Response
 
 from kernelworks_server.errors import BadRequest
 from kernelworks_server.hub.endpoint import Call, Endpoint, usual
-from kernelworks_server.repositories import Repo
+from kernelworks_server.records import Repo
 from kernelworks_server.signing import Grant
 
 __all__ = ["ENDPOINTS"]

@@ -10,7 +10,7 @@ from kernelworks.model.decode import Node
 from kernelworks_server.errors import BadRequest, Conflict, SignInRequired
 from kernelworks_server.hub.endpoint import Call, Endpoint, next_link, usual
 from kernelworks_server.hub.wire import commit_json, notice_json, refs_json, repo_json, repo_path
-from kernelworks_server.repositories import Entry
+from kernelworks_server.records import Entry
 
 __all__ = ["ENDPOINTS", "page_size", "text_of"]
 

@@ -13,7 +13,7 @@ from kernelworks_server.hub.commits import InlineFile, LargeFile, Line, decode_b
 from kernelworks_server.hub.endpoint import Call, Endpoint, usual
 from kernelworks_server.hub.gitignore import ignored_by
 from kernelworks_server.hub.wire import repo_path
-from kernelworks_server.repositories import AddFile, Entry, Operation, Repo
+from kernelworks_server.records import AddFile, Entry, Operation, Repo
 
 __all__ = ["ENDPOINTS"]
 

@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 from typing import Any
 from urllib.parse import quote
 
-from kernelworks_server.repositories import Commit, Entry, Notice, Ref, Repo, Revision
+from kernelworks_server.records import Commit, Entry, Notice, Ref, Repo, Revision
 
 __all__ = ["commit_json", "entry_json", "notice_json", "refs_json", "repo_json", "repo_path", "revision_headers"]
 

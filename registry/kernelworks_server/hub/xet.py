@@ -22,7 +22,7 @@ from kernelworks_server.errors import BadRequest, InvalidSignature, TooLarge
 from kernelworks_server.hub.endpoint import Call, Endpoint
 from kernelworks_server.hub.shard import File, read_files
 from kernelworks_server.hub.xorb import Layout, scan, unpack
-from kernelworks_server.repositories import Repo
+from kernelworks_server.records import Repo
 from kernelworks_server.services import Services
 from kernelworks_server.signing import Grant
 

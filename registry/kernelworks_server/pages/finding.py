@@ -15,7 +15,7 @@ from kernelworks_server.errors import BadRequest
 from kernelworks_server.listing import listed, repo_of
 from kernelworks_server.pages.matrix import backend_label, backend_order, framework_label, framework_order
 from kernelworks_server.profiles import Profile
-from kernelworks_server.repositories import Repo
+from kernelworks_server.records import Repo
 from kernelworks_server.rights import Actor
 from kernelworks_server.services import Services
 from kernelworks_server.wishes import Wish, serves

@@ -11,7 +11,7 @@ from kernelworks.model.variant import KernelDependency, Variant
 from kernelworks_server.database.tables import former_names, needs, repos, shelf
 from kernelworks_server.errors import RepoMoved, RepoNotFound
 from kernelworks_server.listing import listed, repo_of
-from kernelworks_server.repositories import Repo
+from kernelworks_server.records import Repo
 from kernelworks_server.rights import Actor
 from kernelworks_server.services import Services
 

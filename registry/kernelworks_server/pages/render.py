@@ -20,7 +20,7 @@ from kernelworks.model.digest import hash_bytes
 from kernelworks.model.variant_name import format_version
 from kernelworks_server.pages.card import visible
 from kernelworks_server.pages.matrix import backend_label, framework_label, python_label
-from kernelworks_server.repositories import Repo
+from kernelworks_server.records import Repo
 
 __all__ = ["Assets", "page"]
 

@@ -24,8 +24,8 @@ from kernelworks_server.pages.render import Assets
 from kernelworks_server.pages.signing_in import sign_in, sign_out
 from kernelworks_server.pages.visit import Visit
 from kernelworks_server.people import RESERVED
+from kernelworks_server.records import KINDS
 from kernelworks_server.releases import releases
-from kernelworks_server.repositories import KINDS
 from kernelworks_server.services import Services
 from kernelworks_server.wishes import Wish
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from kernelworks.model.metadata import METADATA_NAME
 from kernelworks.model.variant import Variant
-from kernelworks_server.repositories import Repo, Repositories
+from kernelworks_server.records import Repo
+from kernelworks_server.repositories import Repositories
 
 __all__ = ["signatures"]
 

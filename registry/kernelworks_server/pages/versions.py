@@ -10,8 +10,9 @@ from kernelworks.model.variant import Platform, Variant
 from kernelworks.model.variant_name import format_version
 from kernelworks_server.documents import Documents
 from kernelworks_server.pages.matrix import python_label
+from kernelworks_server.records import Commit, Repo
 from kernelworks_server.releases import Release
-from kernelworks_server.repositories import Commit, Repo, Repositories
+from kernelworks_server.repositories import Repositories
 
 __all__ = ["Changes", "Rebuilt", "Told", "changes", "tell"]
 

@@ -17,7 +17,7 @@ from kernelworks_server.errors import NotFound, RepoNotFound
 from kernelworks_server.indexes import Unreadable
 from kernelworks_server.once import once
 from kernelworks_server.pages.render import Assets, page
-from kernelworks_server.repositories import KINDS, Ref, Repo
+from kernelworks_server.records import KINDS, Ref, Repo
 from kernelworks_server.rights import Actor
 from kernelworks_server.services import Services
 from kernelworks_server.sessions import COOKIE

@@ -16,8 +16,8 @@ from kernelworks_server.documents import Documents
 from kernelworks_server.errors import NotFound
 from kernelworks_server.listing import listed, repo_of
 from kernelworks_server.profiles import Profile
+from kernelworks_server.records import Entry, Repo
 from kernelworks_server.releases import Release, releases
-from kernelworks_server.repositories import Entry, Repo
 from kernelworks_server.rights import Actor
 from kernelworks_server.services import Services
 from kernelworks_server.simple.flavour import Flavour

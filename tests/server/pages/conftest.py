@@ -25,7 +25,7 @@ from kernelworks.model.variant import (
     Variant,
 )
 from kernelworks_server.errors import RevisionNotFound
-from kernelworks_server.repositories import AddFile, DeleteFile, Repo
+from kernelworks_server.records import AddFile, DeleteFile, Repo
 
 if TYPE_CHECKING:
     from conftest import Server  # type: ignore[import-not-found]

@@ -21,7 +21,7 @@ import pytest
 from kernelworks.model.variant import BackendFacts, FrameworkFacts, KernelDependency, Platform, Variant
 from kernelworks_server.database.engine import now
 from kernelworks_server.database.tables import downloads
-from kernelworks_server.repositories import Repo
+from kernelworks_server.records import Repo
 from kernelworks_server.rights import MACHINE
 
 if TYPE_CHECKING:
