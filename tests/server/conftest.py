@@ -29,6 +29,7 @@ import pytest
 import uvicorn
 from sqlalchemy import Engine, NullPool, create_engine, make_url
 
+from kernelworks.transport.client import Client
 from kernelworks_server.app import create_app
 from kernelworks_server.config import Config, Limits, open_config
 from kernelworks_server.database.engine import Database
@@ -292,3 +293,17 @@ def _run(
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The paths that the loader of this process asks registries for, in their order."""
+    paths: list[str] = []
+    ask = Client._ask
+
+    def counted(self: Client, url: str, *arguments: Any) -> Any:
+        paths.append(url.removeprefix(self.endpoint))
+        return ask(self, url, *arguments)
+
+    monkeypatch.setattr(Client, "_ask", counted)
+    return paths

@@ -17,7 +17,6 @@ import pytest
 from kernelworks import RepositoryError, TrustError, api, get_kernel, host, load, selection
 from kernelworks.backends.spec import HostBackend
 from kernelworks.host import HostEnv, Libc
-from kernelworks.transport import client
 from kernelworks_server.config import Limits
 from kernelworks_server.errors import Conflict
 from kernelworks_server.records import AddFile
@@ -43,21 +42,13 @@ LARGE = {**SOURCES, "table.bin": b"0123456789" * 1000}
 
 
 @pytest.fixture
-def requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+def requests(asked: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """The paths that a loader with an empty cache, in a process without torch, asks for."""
     for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_TOKEN_PATH", "KERNELWORKS_POLICY", "LOCAL_KERNELS"):
         monkeypatch.delenv(name, raising=False)
     for name in ("KERNELWORKS_CACHE", "HF_HOME", "XDG_CONFIG_HOME"):
         monkeypatch.setenv(name, str(tmp_path / name))
     monkeypatch.setattr(host, "detect", lambda: HOST)
-    asked: list[str] = []
-    ask = client.Client._ask
-
-    def counted(self: client.Client, url: str, *arguments: Any) -> Any:
-        asked.append(url.removeprefix(self.endpoint))
-        return ask(self, url, *arguments)
-
-    monkeypatch.setattr(client.Client, "_ask", counted)
     yield asked
     selection._said.clear()
     for name in list(load._kernels):

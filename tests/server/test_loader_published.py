@@ -34,7 +34,7 @@ from kernelworks.model.variant import (
     TorchSymbols,
     Variant,
 )
-from kernelworks.transport import client, connect, remembering
+from kernelworks.transport import connect, remembering
 from kernelworks_build.publish import publish
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ DOUBLE = {"__init__.py": b"def double(x):\n    return x + x\n", "weights.bin": r
 
 
 @pytest.fixture
-def requests(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+def requests(server: Server, asked: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """The paths that this process, which has an empty cache and consents to every publisher, asks `server` for."""
     for name in ("HF_TOKEN_PATH", "HF_ENDPOINT", "LOCAL_KERNELS", "KERNELWORKS_LOCK", "KERNELWORKS_OFFLINE"):
         monkeypatch.delenv(name, raising=False)
@@ -77,14 +77,6 @@ def requests(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("KERNELWORKS_REGISTRY", server.url)
     monkeypatch.setenv("HF_TOKEN", server.user("ann"))
     monkeypatch.setattr(host, "detect", lambda: HOST)
-    asked: list[str] = []
-    ask = client.Client._ask
-
-    def counted(self: client.Client, url: str, *arguments: Any) -> Any:
-        asked.append(url.removeprefix(self.endpoint))
-        return ask(self, url, *arguments)
-
-    monkeypatch.setattr(client.Client, "_ask", counted)
     yield asked
     remembering._away.clear()
     forget()
