@@ -1,51 +1,24 @@
 """Which device architectures a component is compiled for.
 
-No request means the toolkit's whole list. A request is compiled where its base is in that list; an arch- or
-family-specific one (`9.0a`, `10.0f`) replaces its base. A request that the toolkit has no code for is reported, never
-dropped silently.
+No request means the toolkit's default list. A request is compiled where its base is in one of the toolkit's lists; what
+a suffix does beside its base, the kind of the architecture says. A request that the toolkit has no code for is
+reported, never dropped silently.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from kernelworks.model.variant import DeviceArchs
+from kernelworks_build.archs import Arch, ArchKind, arch_order, kind_of
+from kernelworks_build.errors import PlanError
 
-__all__ = ["Capability", "Selection", "select"]
+__all__ = ["Selection", "by_backend", "select", "settled"]
 
-
-@dataclass(frozen=True, order=True)
-class Capability:
-    """A compute capability such as `9.0a+PTX`.
-
-    Attributes:
-        base: (major, minor).
-        suffix: `""`, `a` (this arch only) or `f` (this family only).
-        ptx: Whether PTX is asked for besides machine code.
-    """
-
-    base: tuple[int, int]
-    suffix: str = ""
-    ptx: bool = False
-
-    @classmethod
-    def parse(cls, text: str) -> Capability:
-        """The capability in `text`; raises ValueError where it is none."""
-        found = re.fullmatch(r"(\d{1,2})\.(\d)([af]?)(\+PTX)?", text)
-        if not found:
-            msg = f"`{text}` is not a compute capability; one looks like 8.0, 9.0a or 12.0+PTX"
-            raise ValueError(msg)
-        return cls((int(found[1]), int(found[2])), found[3], bool(found[4]))
-
-    def __str__(self) -> str:
-        return self.arch + ("+PTX" if self.ptx else "")
-
-    @property
-    def arch(self) -> str:
-        """Without the PTX mark: `9.0a`."""
-        return f"{self.base[0]}.{self.base[1]}{self.suffix}"
+_STATES = str.maketrans("", "", "+-")
+"""Takes the states of features away: `:xnack+` and `:xnack-` name the same one."""
 
 
 @dataclass(frozen=True)
@@ -56,32 +29,82 @@ class Selection:
     without_code: tuple[str, ...]
 
 
-def select(requested: Iterable[str], toolkit: Sequence[str]) -> Selection:
-    """What to compile for when `requested` (may be empty) meets a toolkit that supports `toolkit`.
+def select(requested: Iterable[str], default: Sequence[str], others: Sequence[str] = ()) -> Selection:
+    """What to compile for when `requested` (may be empty) meets a toolkit.
 
     Args:
-        requested: Capabilities as in the manifest: `9.0`, `9.0a`, `8.0+PTX`.
-        toolkit: The toolkit's list, in the same form.
+        requested: As in the manifest: `9.0`, `9.0a`, `8.0+PTX`; `gfx942`, `gfx90a:xnack+`.
+        default: What the toolkit compiles for where nothing is requested, in the same form.
+        others: What it has code for besides.
 
     Raises:
-        ValueError: A text is not a capability.
+        ValueError: Texts are no architectures of this kind, or exclude each other.
     """
-    supported = [Capability.parse(text) for text in toolkit]
-    wanted = [Capability.parse(text) for text in requested]
-    if not wanted:
-        return Selection(_archs(supported), ())
-    bases = {item.base for item in supported}
-    served = [item for item in wanted if item.base in bases]
-    specific = {item.base for item in served if item.suffix}
+    kind = kind_of(default[0])
+    wanted = _parse(requested, kind)
+    bases = {arch.base for arch in _parse((*default, *others), kind).values()}
+    served = [arch for arch in wanted.values() if arch.base in bases]
     return Selection(
-        _archs(item for item in served if item.suffix or item.base not in specific),
-        tuple(str(item) for item in wanted if item.base not in bases),
+        _archs(settled(served, kind) if wanted else _parse(default, kind).values()),
+        tuple(text for text, arch in wanted.items() if arch.base not in bases),
     )
 
 
-def _archs(capabilities: Iterable[Capability]) -> DeviceArchs:
-    ordered = sorted(set(capabilities))
+def by_backend(requested: Sequence[str], toolkits: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    """Backend -> those of `requested` that are written like its architectures; only backends that get some.
+
+    Args:
+        requested: Of any kinds: `9.0`, `gfx942`.
+        toolkits: Backend -> all that its toolkits have code for.
+
+    Raises:
+        PlanError: Names every text that is for none of the backends.
+    """
+    kinds = {backend: kind_of(archs[0]) for backend, archs in toolkits.items() if archs}
+    found = {backend: [text for text in requested if kind.parse(text)] for backend, kind in kinds.items()}
+    if astray := [text for text in requested if not any(text in texts for texts in found.values())]:
+        supported = "; ".join(f"`{backend}`: {', '.join(toolkits[backend])}" for backend in kinds)
+        raise PlanError(
+            f"{', '.join(f'`{text}`' for text in astray)} is for no backend of this kernel",
+            hint=f"supported for {supported}" if supported else "none of its backends is compiled for an architecture",
+            archs=astray,
+        )
+    return {backend: texts for backend, texts in found.items() if texts}
+
+
+def settled(archs: Iterable[Arch], kind: ArchKind) -> list[Arch]:
+    """Those of `archs`, all of the same `kind`, that one binary holds together, sorted.
+
+    Raises:
+        ValueError: Some exclude each other.
+    """
+    kept: list[Arch] = []
+    for base, group in groupby(_ordered(archs), key=lambda arch: arch.base):
+        found = list(group)
+        features = {arch.suffix.translate(_STATES) for arch in found}
+        if len(features) > 1 and not kind.replaces:
+            names = ", ".join(f"`{arch.name}`" for arch in found)
+            msg = f"{names} exclude each other: all code for {base} in a binary names the same features, or none does"
+            raise ValueError(msg)
+        kept += [arch for arch in found if arch.suffix or not any(features)]
+    return kept
+
+
+def _parse(texts: Iterable[str], kind: ArchKind) -> dict[str, Arch]:
+    parsed = {text: kind.parse(text) for text in texts}
+    if wrong := [text for text, arch in parsed.items() if arch is None]:
+        msg = f"{', '.join(f'`{text}`' for text in wrong)} is not a {kind.what}; {kind.examples}"
+        raise ValueError(msg)
+    return {text: arch for text, arch in parsed.items() if arch}
+
+
+def _archs(archs: Iterable[Arch]) -> DeviceArchs:
+    ordered = _ordered(archs)
     return DeviceArchs(
-        tuple(dict.fromkeys(item.arch for item in ordered)),
-        tuple(dict.fromkeys(item.arch for item in ordered if item.ptx)),
+        tuple(dict.fromkeys(arch.name for arch in ordered)),
+        tuple(dict.fromkeys(arch.name for arch in ordered if arch.portable)),
     )
+
+
+def _ordered(archs: Iterable[Arch]) -> list[Arch]:
+    return sorted(archs, key=lambda arch: arch_order(arch.name))

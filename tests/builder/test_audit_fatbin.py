@@ -1,4 +1,4 @@
-"""The fat-binary reader on real device code; `fixtures/fatbin/make.sh` made it."""
+"""The reader of NVIDIA's fat binaries on real device code; `fixtures/fatbin/make.sh` made it."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from pathlib import Path
 import pytest
 
 from kernelworks.model.variant import DeviceArchs
+from kernelworks_build.archs import union
+from kernelworks_build.audit.device_code import FatBinary, Image, read_device_code
 from kernelworks_build.audit.elf import Section
-from kernelworks_build.audit.fatbin import FatBinary, Image, read_fat_binaries, union
 from kernelworks_build.errors import AuditError
 
 CODE = Path(__file__).parent / "fixtures" / "fatbin"
 
 
 def read(data: bytes) -> list[FatBinary]:
-    return list(read_fat_binaries(io.BytesIO(data), "_x.abi3.so", Section(".nv_fatbin", 0, len(data))))
+    return list(read_device_code(io.BytesIO(data), "_x.abi3.so", Section(".nv_fatbin", 0, len(data))))
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ import pytest
 from kernelworks.model.variant import BackendFacts, FrameworkFacts, Platform, PythonAbi
 from kernelworks_build.audit import audit
 from kernelworks_build.audit.importing import import_check
-from kernelworks_build.audit.registrations import read_registrations
 from kernelworks_build.audit.report import FAIL, NOT_APPLICABLE, PASS
 from kernelworks_build.claims import Claims
+from kernelworks_build.registrations import read_registrations
 
 CLAIMS = Claims(
     name="torch-cpu",
@@ -43,6 +43,7 @@ CLAIMS = Claims(
         ("a.cpp", "TORCH_LIBRARY(MY_NAMESPACE, m) {}", [(1, "MY_NAMESPACE", ())]),
         ("a.h", "#define TORCH_LIBRARY_EXPAND(NAME, M) \\\n  TORCH_LIBRARY(NAME, M)", []),
         ("a.cpp", "// TORCH_LIBRARY(a, m)\n/* TORCH_LIBRARY(b, m)\n */ TORCH_LIBRARY(c, m) {}", [(3, "c", ())]),
+        ("a.inl", "TORCH_LIBRARY(c, m) {}", [(1, "c", ())]),
         ("a.cpp", 'auto s = "// no comment"; TORCH_LIBRARY(c, m) {}', [(1, "c", ())]),
         ("a.py", 'import torch\n@torch.library.custom_op("my::f", mutates_args=())\ndef f(): ...', [(2, "my", ("f",))]),
         ("a.py", 'import torch\ntorch.library.define("my::f(Tensor x) -> Tensor")', [(2, "my", ("f",))]),

@@ -91,3 +91,37 @@ def test_c_plus_plus_names_are_demangled_and_others_left_alone() -> None:
     assert demangle("aoti_torch_get_sizes") == "aoti_torch_get_sizes"
     assert demangle("_Znonsense") == "_Znonsense"
     assert demangle("_ZN2at1fEi") in {"at::f(int)", "_ZN2at1fEi"}  # without a C++ runtime it stays as it is
+
+
+@pytest.mark.parametrize(
+    ("name", "is_of_the_toolkit"),
+    [
+        ("hipLaunchKernel", True),
+        ("__hipRegisterFatBinary", True),
+        ("hipblasLtMatmul", True),
+        ("rocblas_create_handle", True),
+        ("hipsterHat", False),
+        ("cudaLaunchKernel", False),
+    ],
+)
+def test_the_libraries_that_a_torch_for_rocm_brings_are_told_by_their_names(name: str, is_of_the_toolkit: bool) -> None:
+    policy = Policy.load()
+    assert bool(policy.toolkit_symbols["rocm"].fullmatch(name)) is is_of_the_toolkit
+    assert policy.toolkit_symbols.keys() == policy.unlisted_symbols.keys()
+
+
+@pytest.mark.parametrize(
+    ("name", "is_unlisted"),
+    [
+        ("_ZN3c104cuda20getCurrentCUDAStreamEa", True),
+        ("_ZN3c103hip20getCurrentHIPStreamEa", True),
+        ("aoti_torch_get_current_cuda_stream", True),
+        ("aoti_torch_device_type_cuda", False),
+        ("_ZN2at4_ops4relu4callERKNS_6TensorE", False),
+        ("_ZN5torch12autocastship2ofEv", False),
+    ],
+)
+def test_the_symbols_that_only_a_torch_for_rocm_has_are_told_by_their_names(name: str, is_unlisted: bool) -> None:
+    policy = Policy.load()
+    assert policy.torch_symbols.fullmatch(name)
+    assert bool(policy.unlisted_symbols["rocm"].fullmatch(name)) is is_unlisted

@@ -24,6 +24,7 @@ from kernelworks_build.errors import AuditError
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc on this machine to make ELF files with")
 
 CODE = Path(__file__).parent / "fixtures" / "fatbin"
+BUNDLES = CODE.with_name("offload")
 ID = "_silu_cpu_1a2b3c4d"
 MODULE = f"{ID}.abi3.so"
 RELU = "_ZN2at4_ops4relu4callERKNS_6TensorE"
@@ -40,6 +41,7 @@ SILU = Claims(
     torch_releases=tuple(TORCH),
 )
 SILU_CUDA = replace(SILU, backend=BackendFacts("cuda", (13, 0), DeviceArchs(("8.0", "9.0", "12.0"))))
+SILU_ROCM = replace(SILU, backend=BackendFacts("rocm", (7, 2), DeviceArchs(("gfx942", "gfx1100"))))
 
 SOURCE = f"""
 extern void __gmon_start__(void) __attribute__((weak));
@@ -96,6 +98,14 @@ class Workshop:
         launch = "extern void cudaLaunchKernel(void); void launch(void) { cudaLaunchKernel(); }"
         return self.kernel(asm + launch, cudart, self.stub("libtorch_cuda.so"))
 
+    def rocm_kernel(self, code: str, extra: str = "", *arguments: str | Path) -> Path:
+        """The sound kernel with the offload bundles `code` inside, needing torch's ROCm library and HIP's runtime."""
+        asm = (
+            f'__asm__(".section .hip_fatbin,\\"a\\"\\n.balign 4096\\n.incbin \\"{BUNDLES / code}.bin\\"\\n.previous");'
+        )
+        launch = "extern void hipLaunchKernel(void); void launch(void) { hipLaunchKernel(); }"
+        return self.kernel(asm + launch + extra, self.stub("libtorch_hip.so"), *arguments)
+
     def audit(self, claims: Claims = SILU) -> Report:
         return audit(claims, self.package, TORCH.__getitem__)
 
@@ -111,7 +121,7 @@ def verdict(report: Report, rule: str) -> str:
 
 
 def evidence(report: Report, rule: str) -> list[str]:
-    """What the rule's findings say: the bad ones where there are some, else the good ones."""
+    """What the rule's findings say: those that are not good where there are some, else the good ones."""
     (findings,) = (result.findings for result in report.results if result.rule.id == rule)
     return [item.evidence for item in findings if not item.ok] or [item.evidence for item in findings]
 
@@ -358,8 +368,8 @@ def test_missing_and_extra_device_code_fails_machine_code_and_ptx_apart(shop: Wo
         SILU_CUDA, backend=replace(SILU_CUDA.backend, archs=DeviceArchs(("9.0", "9.0a", "12.0"), ("12.0",)))
     )
     assert evidence(shop.audit(claims), "device-archs") == [
-        "no SASS for 9.0a, which was asked for (inside: 8.0, 9.0, 12.0)",
-        "SASS for 8.0, which was not asked for",
+        "no machine code for 9.0a, which was asked for (inside: 8.0, 9.0, 12.0)",
+        "machine code for 8.0, which was not asked for",
         "no PTX for 12.0, which was asked for (inside: 9.0)",
         "PTX for 9.0, which was not asked for",
     ]
@@ -370,7 +380,7 @@ def test_the_evidence_counts_the_fat_binaries_with_each_arch(shop: Workshop) -> 
     archs = DeviceArchs(("8.0", "9.0", "12.0"), ("9.0",))
     report = shop.audit(replace(SILU_CUDA, backend=replace(SILU_CUDA.backend, archs=archs)))
     assert evidence(report, "device-archs") == [
-        "SASS for 8.0 (in 1 of 2), 9.0 (in 2 of 2), 12.0 (in 1 of 2) fat binaries",
+        "machine code for 8.0 (in 1 of 2), 9.0 (in 2 of 2), 12.0 (in 1 of 2) fat binaries",
         "PTX for 9.0 (in 1 of 2) fat binaries",
     ]
 
@@ -381,7 +391,75 @@ def test_relocatable_device_code_does_not_count_as_code_that_runs(shop: Workshop
     claims = replace(SILU_CUDA, backend=replace(SILU_CUDA.backend, archs=DeviceArchs(("9.0",))))
     report = shop.audit(claims)
     assert report.device_archs == DeviceArchs()
-    assert evidence(report, "device-archs") == ["no SASS for 9.0, which was asked for (inside: none)"]
+    assert evidence(report, "device-archs") == ["no machine code for 9.0, which was asked for (inside: none)"]
+
+
+def test_a_sound_rocm_kernel_breaks_no_rule_and_what_nobody_can_look_up_is_not_called_checked(shop: Workshop) -> None:
+    stream = 'extern int stream(void) __asm__("_ZN3c104cuda20getCurrentCUDAStreamEa"); int f(void) { return stream(); }'
+    shop.rocm_kernel("two-units", stream)
+    report = shop.audit(SILU_ROCM)
+    report.require()
+    verdicts = {rule.id: verdict(report, rule.id) for rule in RULES if rule.id != "op-namespace"}
+    unchecked = {"unversioned-symbols", "torch-symbols"}
+    assert verdicts == {rule: "not checked" if rule in unchecked else "pass" for rule in verdicts}
+    assert "no list has what the toolkit's libraries export: `hipLaunchKernel`" in evidence(
+        report, "unversioned-symbols"
+    )
+    assert evidence(report, "torch-symbols") == [
+        "no list has torch's symbols for this backend: `c10::cuda::getCurrentCUDAStream(signed char)`",
+    ]
+    assert report.torch_symbols == (RELU, "_ZN3c104cuda20getCurrentCUDAStreamEa")
+    assert {finding["ok"] for rule in report.to_json()["rules"] for finding in rule["findings"]} == {True, None}
+
+
+def test_the_archs_and_the_kernels_of_every_offload_bundle_are_the_evidence(shop: Workshop) -> None:
+    shop.rocm_kernel("two-units")
+    report = shop.audit(SILU_ROCM)
+    assert report.device_archs == SILU_ROCM.backend.archs
+    assert evidence(report, "device-archs") == [
+        "machine code for gfx942 (in 2 of 2), gfx1100 (in 2 of 2) fat binaries",
+        "kernels: 3 for gfx942, 3 for gfx1100",
+    ]
+
+
+def test_a_target_id_with_other_features_than_asked_for_is_another_arch(shop: Workshop) -> None:
+    shop.rocm_kernel("features")
+    archs = DeviceArchs(("gfx90a", "gfx90a:sramecc-:xnack-"))
+    report = shop.audit(replace(SILU_ROCM, backend=replace(SILU_ROCM.backend, archs=archs)))
+    assert evidence(report, "device-archs") == [
+        "no machine code for gfx90a, which was asked for (inside: gfx90a:sramecc+:xnack+, gfx90a:sramecc-:xnack-)",
+        "machine code for gfx90a:sramecc+:xnack+, which was not asked for",
+    ]
+
+
+def test_machine_code_without_a_kernel_fails(shop: Workshop, tmp_path: Path) -> None:
+    code = (BUNDLES / "two-units.bin").read_bytes()
+    (tmp_path / "empty.bin").write_bytes(code.replace(b".kd\0", b".no\0"))
+    shop.rocm_kernel(str(tmp_path / "empty"))
+    assert evidence(shop.audit(SILU_ROCM), "device-archs") == ["the machine code for gfx942, gfx1100 holds no kernel"]
+
+
+def test_compressed_device_code_fails_for_nobody_can_read_it(shop: Workshop) -> None:
+    shop.rocm_kernel("compressed")
+    (found,) = evidence(shop.audit(SILU_ROCM), "files")
+    assert found.endswith("is a compressed bundle, which nothing here reads; compile with --no-offload-compress")
+
+
+def test_the_hip_runtime_is_neither_named_nor_shipped(shop: Workshop) -> None:
+    module = shop.rocm_kernel("two-units", "", "-Wl,--no-as-needed", shop.stub("libamdhip64.so.7"))
+    shutil.copy(module, shop.package / "libamdhip64.so.7")
+    report = shop.audit(SILU_ROCM)
+    assert [text.split(" (")[0] for text in evidence(report, "libraries")] == ["needs `libamdhip64.so.7`"] * 2
+    assert evidence(report, "vendored") == ["is a copy of `libamdhip64*`"]
+
+
+def test_the_hip_runtime_and_the_unlisted_symbols_are_those_of_rocm_variants_alone(shop: Workshop) -> None:
+    shop.rocm_kernel("two-units")
+    assert "nobody is known to bring `hipLaunchKernel` (`hipLaunchKernel`)" in evidence(
+        shop.audit(SILU), "unversioned-symbols"
+    )
+    shop.kernel('extern int gone(void) __asm__("_ZN3c104cuda4goneEi"); int f(void) { return gone(); }')
+    assert verdict(shop.audit(SILU_CUDA), "torch-symbols") == "fail"
 
 
 def test_exports_that_another_copy_would_share_fail(shop: Workshop) -> None:

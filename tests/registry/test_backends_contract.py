@@ -192,8 +192,16 @@ def test_rocm_code_runs_on_its_own_processor_in_the_states_that_it_asks_for(code
     assert rocm.BACKEND.runs(DeviceArchs(tuple(code.split())), device) is runs
 
 
-@pytest.mark.parametrize("versions", [{"hip": "7.2.53211-671d39a"}, {"rocm": "7.2.0"}, {"hip": None, "rocm": "7.2.0"}])
-def test_rocm_is_detected_whichever_version_torch_tells(versions: dict[str, str | None]) -> None:
+@pytest.mark.parametrize(
+    ("versions", "runtime"),
+    [
+        ({"hip": "7.2.53211-671d39a"}, (7, 2)),
+        ({"rocm": "7.2.0"}, (7, 2)),
+        ({"hip": None, "rocm": "7.2.0"}, (7, 2)),
+        ({"hip": "7.15.26333", "rocm": "10.0.0"}, (7, 15)),
+    ],
+)
+def test_rocm_is_detected_whichever_version_torch_tells(versions: dict[str, str | None], runtime: Version2) -> None:
     archs = ["gfx942:sramecc+:xnack-", "gfx90a:sramecc+:xnack-", "gfx942:sramecc+:xnack-"]
     torch = SimpleNamespace(
         version=SimpleNamespace(cuda=None, **versions),
@@ -203,7 +211,7 @@ def test_rocm_is_detected_whichever_version_torch_tells(versions: dict[str, str 
             get_device_properties=lambda device: SimpleNamespace(gcnArchName=archs[device]),
         ),
     )
-    assert rocm.BACKEND.detect(torch) == HostBackend("rocm", (7, 2), (archs[1], archs[0]))
+    assert rocm.BACKEND.detect(torch) == HostBackend("rocm", runtime, (archs[1], archs[0]))
     assert cuda.BACKEND.detect(torch) is None
     torch.version = SimpleNamespace(cuda="13.0")
     assert rocm.BACKEND.detect(torch) is None

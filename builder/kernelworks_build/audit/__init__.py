@@ -10,11 +10,11 @@ from pathlib import Path
 
 from kernelworks_build.audit.facts import read_folder
 from kernelworks_build.audit.policy import Policy
-from kernelworks_build.audit.registrations import read_registrations
 from kernelworks_build.audit.report import Report, RuleResult
 from kernelworks_build.audit.rule import Case
 from kernelworks_build.audit.rules import RULES
 from kernelworks_build.claims import Claims
+from kernelworks_build.registrations import read_registrations
 
 __all__ = ["Report", "audit"]
 

@@ -10,8 +10,9 @@ from pathlib import Path, PurePosixPath
 
 from kernelworks.model.variant import DeviceArchs
 from kernelworks.model.variant_name import Version2
+from kernelworks_build.archs import union
+from kernelworks_build.audit.device_code import FatBinary, is_loadable, read_device_code
 from kernelworks_build.audit.elf import MAGIC, ElfFacts, read_elf
-from kernelworks_build.audit.fatbin import LOADABLE, RELOCATABLE, FatBinary, read_fat_binaries, union
 from kernelworks_build.errors import AuditError
 
 __all__ = ["FileFact", "FolderFacts", "read_folder"]
@@ -56,9 +57,14 @@ class FolderFacts:
         return max(((int(match[1]), int(match[2])) for match in found if match), default=None)
 
     @property
+    def loadable(self) -> tuple[FatBinary, ...]:
+        """The fat binaries that can run: relocatable device code is not counted."""
+        return tuple(item for item in self.fat_binaries if is_loadable(item))
+
+    @property
     def device_archs(self) -> DeviceArchs:
-        """The architectures that can run: relocatable device code is not counted."""
-        return union(item.archs for item in self.fat_binaries if item.section == LOADABLE)
+        """The architectures that can run."""
+        return union(item.archs for item in self.loadable)
 
 
 def read_folder(folder: Path) -> FolderFacts:
@@ -116,9 +122,4 @@ def _python_fault(entry: Path) -> str:
 
 def _fat_binaries(entry: Path, elf: ElfFacts) -> list[FatBinary]:
     with entry.open("rb") as stream:
-        return [
-            found
-            for section in elf.sections
-            if section.name in {LOADABLE, RELOCATABLE}
-            for found in read_fat_binaries(stream, elf.path, section)
-        ]
+        return [found for section in elf.sections for found in read_device_code(stream, elf.path, section)]

@@ -44,6 +44,8 @@ class Policy:
         python_symbols: Names that the interpreter brings.
         tvm_ffi_symbols: Names of the C interface of tvm-ffi.
         torch_symbols: Names that are torch's, whether a release has them or not; the loader looks for the same.
+        toolkit_symbols: Backend -> names of its toolkit's libraries that its builds of torch bring.
+        unlisted_symbols: Backend -> those names of torch's that the lists of symbols say nothing of.
         unversioned: Undefined symbols without a version that nobody need define.
     """
 
@@ -56,6 +58,8 @@ class Policy:
     python_symbols: re.Pattern[str]
     tvm_ffi_symbols: re.Pattern[str]
     torch_symbols: re.Pattern[str]
+    toolkit_symbols: Mapping[str, re.Pattern[str]]
+    unlisted_symbols: Mapping[str, re.Pattern[str]]
     unversioned: frozenset[str]
 
     @classmethod
@@ -74,6 +78,8 @@ class Policy:
             re.compile(symbols["python"]),
             re.compile(symbols["tvm-ffi"]),
             symbol_pattern(),
+            {backend: re.compile(pattern) for backend, pattern in symbols["toolkit"].items()},
+            {backend: re.compile(pattern) for backend, pattern in symbols["unlisted"].items()},
             frozenset(symbols["unversioned"]),
         )
 

@@ -10,9 +10,9 @@ from kernelworks.model.variant_name import Version2, format_version
 from kernelworks_build.audit.rule import Finding, Rule, good
 from kernelworks_build.errors import AuditError
 
-__all__ = ["FAIL", "NOT_APPLICABLE", "PASS", "Report", "RuleResult"]
+__all__ = ["FAIL", "NOT_APPLICABLE", "NOT_CHECKED", "PASS", "Report", "RuleResult"]
 
-PASS, FAIL, NOT_APPLICABLE = "pass", "fail", "not applicable"
+PASS, FAIL, NOT_APPLICABLE, NOT_CHECKED = "pass", "fail", "not applicable", "not checked"
 
 
 @dataclass(frozen=True)
@@ -25,10 +25,11 @@ class RuleResult:
 
     @classmethod
     def of(cls, rule: Rule, findings: tuple[Finding, ...]) -> RuleResult:
-        """The verdict over `findings`: one bad finding fails the rule, none makes it not applicable."""
+        """The verdict over `findings`: the worst of them decides, none makes the rule not applicable."""
         if not findings:
             return cls(rule, NOT_APPLICABLE, (good(rule.absent),))
-        return cls(rule, PASS if all(finding.ok for finding in findings) else FAIL, findings)
+        found = {finding.ok for finding in findings}
+        return cls(rule, FAIL if False in found else NOT_CHECKED if None in found else PASS, findings)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -61,15 +62,18 @@ class Report:
 
     @property
     def ok(self) -> bool:
+        """Whether no rule is known to be broken."""
         return all(result.verdict != FAIL for result in self.results)
 
     @property
     def failures(self) -> tuple[tuple[Rule, Finding], ...]:
         """Every bad finding with its rule."""
-        return tuple((result.rule, finding) for result in self.results for finding in result.findings if not finding.ok)
+        return tuple(
+            (result.rule, finding) for result in self.results for finding in result.findings if finding.ok is False
+        )
 
     def require(self) -> None:
-        """Return where every rule is kept.
+        """Return where no rule is broken.
 
         Raises:
             AuditError: Names every failed finding; `context["findings"]` holds them with rule and file.

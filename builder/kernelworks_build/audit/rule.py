@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from kernelworks_build.audit.elf import ElfFacts
 from kernelworks_build.audit.facts import FolderFacts
 from kernelworks_build.audit.policy import Policy
-from kernelworks_build.audit.registrations import Registration
 from kernelworks_build.claims import Claims
+from kernelworks_build.registrations import Registration
 
-__all__ = ["Case", "Finding", "Imports", "Rule", "bad", "good"]
+__all__ = ["Case", "Finding", "Imports", "Rule", "bad", "good", "unchecked"]
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,7 @@ class Imports:
 
     Attributes:
         torch: In the list of a claimed release, or torch's by its name.
+        toolkit: Of the toolkit's libraries, where torch brings them and no list says what they have.
         openmp: Of the OpenMP runtime, which comes with torch.
         tvm_ffi: Of tvm-ffi, in a variant of it.
         python: The interpreter's.
@@ -28,6 +30,7 @@ class Imports:
     """
 
     torch: tuple[str, ...]
+    toolkit: tuple[str, ...]
     openmp: tuple[str, ...]
     tvm_ffi: tuple[str, ...]
     python: tuple[str, ...]
@@ -57,6 +60,7 @@ class Case:
         """The undefined symbols of `elf` that no symbol version ties to a library."""
         owners: dict[str, list[str]] = {
             "torch": [],
+            "toolkit": [],
             "openmp": [],
             "tvm_ffi": [],
             "python": [],
@@ -81,10 +85,20 @@ class Case:
         """The owner of a symbol in a process that has torch."""
         if self.policy.cxx_runtime_symbols.fullmatch(name):
             return "unknown"
+        if self._matches(self.policy.toolkit_symbols, name):
+            return "toolkit"
         if self.policy.openmp_symbols.fullmatch(name):
             return "openmp"
         listed = any(name in names for names in self.torch.values())
         return "torch" if listed or self.policy.torch_symbols.fullmatch(name) else "unknown"
+
+    def is_unlisted(self, name: str) -> bool:
+        """Whether the lists say nothing of `name`, a symbol of torch: they are not of a build for this backend."""
+        return self._matches(self.policy.unlisted_symbols, name)
+
+    def _matches(self, patterns: Mapping[str, re.Pattern[str]], name: str) -> bool:
+        pattern = patterns.get(self.claims.backend.kind)
+        return bool(pattern and pattern.fullmatch(name))
 
 
 @dataclass(frozen=True)
@@ -92,12 +106,12 @@ class Finding:
     """One thing that was looked at.
 
     Attributes:
-        ok: Whether it keeps the rule.
+        ok: Whether it keeps the rule; None where nobody here can tell.
         evidence: What was found.
         file: Where, relative to the folder; empty where it is the variant as a whole.
     """
 
-    ok: bool
+    ok: bool | None
     evidence: str
     file: str = ""
 
@@ -110,6 +124,11 @@ def good(evidence: str, file: str = "") -> Finding:
 def bad(evidence: str, file: str = "") -> Finding:
     """A finding that breaks the rule."""
     return Finding(False, evidence, file)
+
+
+def unchecked(evidence: str, file: str = "") -> Finding:
+    """A finding of which nobody here can tell whether it keeps the rule."""
+    return Finding(None, evidence, file)
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,15 @@
 """AMD GPUs.
 
-Toolkit: the HIP runtime keeps its SONAME, and what it exports, within one major (`libamdhip64.so.7`), so a binary
-of 7.0 runs wherever 7.2 does; a kernel gets `hip*` from the libraries that torch itself is linked to.
+Toolkit: versions are HIP's, for its runtime keeps its SONAME, and what it exports, within one major of them
+(`libamdhip64.so.7`): a binary of 7.0 runs wherever 7.2 does. A kernel gets `hip*` from the libraries that torch itself
+is linked to.
 
 Archs: a code object names its target id (AMDGPU code object, "Target ID"): `gfx942` runs on every gfx942, and with
 `:xnack-` or `:sramecc+` only where the device has that feature in that state. There is no code that newer devices
 compile: nothing runs on another gfx arch.
 
-Some builds of torch tell their version as `torch.version.hip`, some as `torch.version.rocm`, some as both.
+Some builds of torch tell their version as `torch.version.hip`, some as `torch.version.rocm`, some as both: those
+differ where a release of ROCm has an older number for its HIP (ROCm 10.0 has HIP 7.15).
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ _TARGET_ID = re.compile(r"(gfx[0-9a-f]+)((?::[a-z]+[+-])*)")
 
 
 def _detect(torch: Any) -> HostBackend | None:
-    versions = (getattr(torch.version, name, None) for name in ("hip", "rocm")) if torch else ()
+    versions = (getattr(torch.version, name, None) for name in ("hip", "rocm")) if torch else ()  # HIP's counts
     built_with = next(filter(None, versions), None)
     if not built_with:
         return None

@@ -1,20 +1,21 @@
-"""The device code inside is for exactly the architectures asked for, machine code and PTX apart."""
+"""The device code inside is for exactly the architectures asked for, machine code and PTX apart, and none is empty."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from kernelworks_build.audit.fatbin import LOADABLE
+from kernelworks_build.archs import arch_order
+from kernelworks_build.audit.device_code import FatBinary
 from kernelworks_build.audit.rule import Case, Finding, Rule, bad, good
 
 __all__ = ["RULE"]
 
 
 def check(case: Case) -> Iterator[Finding]:
-    asked, inside = case.claims.backend.archs, case.facts.device_archs
-    loadable = [item.archs for item in case.facts.fat_binaries if item.section == LOADABLE]
-    yield from _compare("SASS", asked.sass, inside.sass, [item.sass for item in loadable])
-    yield from _compare("PTX", asked.ptx, inside.ptx, [item.ptx for item in loadable])
+    asked, inside, loadable = case.claims.backend.archs, case.facts.device_archs, case.facts.loadable
+    yield from _compare("machine code", asked.sass, inside.sass, [item.archs.sass for item in loadable])
+    yield from _compare("PTX", asked.ptx, inside.ptx, [item.archs.ptx for item in loadable])
+    yield from _kernels(loadable)
 
 
 def _compare(
@@ -28,6 +29,18 @@ def _compare(
     if both := [arch for arch in inside if arch in asked]:
         counts = [f"{arch} (in {sum(arch in part for part in parts)} of {len(parts)})" for arch in both]
         yield good(f"{kind} for {', '.join(counts)} fat binaries")
+
+
+def _kernels(loadable: Sequence[FatBinary]) -> Iterator[Finding]:
+    """What can be launched, where the readers tell."""
+    read = [image for item in loadable for image in item.images if image.kernels is not None]
+    kernels: dict[str, set[str]] = {arch: set() for arch in sorted({image.arch for image in read}, key=arch_order)}
+    for image in read:
+        kernels[image.arch].update(image.kernels or ())
+    if empty := [arch for arch, names in kernels.items() if not names]:
+        yield bad(f"the machine code for {', '.join(empty)} holds no kernel")
+    if kernels:
+        yield good(f"kernels: {', '.join(f'{len(names)} for {arch}' for arch, names in kernels.items())}")
 
 
 RULE = Rule(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kernelworks_build.audit.registrations import OWN
 from kernelworks_build.audit.rule import Case, Finding, Rule, bad, good
+from kernelworks_build.claims import ID_MACRO
 
 __all__ = ["RULE"]
 
@@ -14,7 +14,7 @@ def check(case: Case) -> Iterator[Finding]:
     for found in case.registrations:
         ops = ", ".join(f"`{op}`" for op in found.ops) or "ops"
         place = f"{found.path}:{found.line}"
-        if found.namespace in {OWN, case.claims.id}:
+        if found.namespace in {ID_MACRO, case.claims.id}:
             yield good(f"registers {ops} in the namespace of the build", place)
         else:
             yield bad(f"registers {ops} in the namespace `{found.namespace}`, not in that of the build", place)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kernelworks.binaries.demangle import demangle
-from kernelworks_build.audit.rule import Case, Finding, Rule, bad, good
+from kernelworks_build.audit.rule import Case, Finding, Rule, bad, good, unchecked
 
 __all__ = ["RULE"]
 
@@ -18,6 +18,7 @@ def check(case: Case) -> Iterator[Finding]:
         found = case.imports(elf)
         known = {
             "torch": found.torch,
+            "the toolkit": found.toolkit,
             "its OpenMP": found.openmp,
             "tvm-ffi": found.tvm_ffi,
             "the interpreter": found.python,
@@ -25,6 +26,9 @@ def check(case: Case) -> Iterator[Finding]:
         }
         counts = ", ".join(f"{len(names)} from {owner}" for owner, names in known.items())
         yield good(f"symbols without a version: {counts}", elf.path)
+        if found.toolkit:
+            names = ", ".join(f"`{name}`" for name in found.toolkit)
+            yield unchecked(f"no list has what the toolkit's libraries export: {names}", elf.path)
         for name in found.unknown:
             own = name.startswith("_Z") and not case.policy.cxx_runtime_symbols.fullmatch(name)
             doubt = ": declared but never defined?" if own else ""

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-__all__ = ["OWN", "Registration", "read_registrations"]
+from kernelworks_build.claims import ID_MACRO
+from kernelworks_build.suffixes import HEADER_SUFFIXES, HOST_SUFFIXES
 
-OWN = "TORCH_EXTENSION_NAME"
-"""The macro that is the namespace of a build."""
+__all__ = ["Registration", "read_registrations", "registrations_in"]
 
-_CODE = {".c", ".cc", ".cpp", ".cu", ".cuh", ".cxx", ".h", ".hip", ".hpp", ".mm", ".sycl"}
+_CODE = {*HOST_SUFFIXES, *HEADER_SUFFIXES, ".cu", ".hip", ".mm", ".sycl"}
 _COMMENT = re.compile(r'("(?:\\.|[^"\\\n])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _DIRECTIVE = re.compile(r"^[ \t]*#(?:\\\n|[^\n])*", re.MULTILINE)
 _MACRO = re.compile(r"\b(?:STABLE_)?TORCH_LIBRARY(?:_FRAGMENT|_IMPL)?(_EXPAND)?\s*\(\s*(\w+)")
@@ -31,45 +31,53 @@ class Registration:
 
     Attributes:
         path: Relative to the folder.
-        line: Of the macro or call, from 1.
+        line: Where the namespace is written, from 1.
+        column: The same.
         namespace: As it is written.
         ops: Their names, as far as they are written there.
     """
 
     path: str
     line: int
+    column: int
     namespace: str
     ops: tuple[str, ...]
 
 
 def read_registrations(folder: Path) -> tuple[Registration, ...]:
     """Every registration in the C++ and Python files below `folder` whose namespace is written there, sorted."""
-    found: list[Registration] = []
-    for file in folder.rglob("*"):
-        if not file.is_file() or file.is_symlink():
-            continue
-        path = file.relative_to(folder).as_posix()
-        if PurePosixPath(path).suffix in _CODE:
-            found += _in_code(file.read_text(encoding="utf-8", errors="replace"), path)
-        elif file.suffix == ".py":
-            found += _in_python(file.read_bytes(), path)
-    return tuple(sorted(found))
+    files = (file for file in folder.rglob("*") if file.is_file() and not file.is_symlink())
+    return tuple(sorted(one for file in files for one in registrations_in(folder, file.relative_to(folder).as_posix())))
+
+
+def registrations_in(folder: Path, path: str) -> Iterator[Registration]:
+    """The same of the one file at `path` in `folder`, in any order."""
+    suffix = PurePosixPath(path).suffix
+    if suffix in _CODE:
+        yield from _in_code((folder / path).read_text(encoding="utf-8", errors="replace"), path)
+    elif suffix == ".py":
+        yield from _in_python((folder / path).read_bytes(), path)
 
 
 def _in_code(text: str, path: str) -> Iterator[Registration]:
-    """Comments and directives are blanked, lines stay. A macro that is expanded may stand for any name."""
+    """Comments and directives are blanked, places stay. A macro that is expanded may stand for any name."""
     text = _DIRECTIVE.sub(_blank, _COMMENT.sub(lambda match: match[1] or _blank(match), text))
     macros = list(_MACRO.finditer(text))
     ends = [*(macro.start() for macro in macros[1:]), len(text)]
     for match, end in zip(macros, ends, strict=False):  # a text without any has one end
         namespace = match[2]
-        if namespace == OWN or not (match[1] and namespace.isupper()):
+        if namespace == ID_MACRO or not (match[1] and namespace.isupper()):
             ops = _OP.findall(text, match.end(), end)
-            yield Registration(path, text.count("\n", 0, match.start()) + 1, namespace, tuple(dict.fromkeys(ops)))
+            yield Registration(path, *_place(text, match.start(2)), namespace, tuple(dict.fromkeys(ops)))
+
+
+def _place(text: str, offset: int) -> tuple[int, int]:
+    """Line and column."""
+    return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
 
 
 def _blank(match: re.Match[str]) -> str:
-    return "\n" * match[0].count("\n") or " "
+    return re.sub(r"[^\n]", " ", match[0])
 
 
 def _in_python(data: bytes, path: str) -> Iterator[Registration]:
@@ -79,9 +87,11 @@ def _in_python(data: bytes, path: str) -> Iterator[Registration]:
         return  # importing it will tell
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and node.args and _callee(node.func) in _CALLS:
-            namespace, separator, op = _text(node.args[0]).partition("::")
+            first = node.args[0]
+            namespace, separator, op = _text(first).partition("::")
             if namespace and (separator or _callee(node.func) == "Library"):
-                yield Registration(path, node.lineno, namespace, (op.partition("(")[0],) if op else ())
+                ops = (op.partition("(")[0],) if op else ()
+                yield Registration(path, first.lineno, first.col_offset + 1, namespace, ops)
 
 
 def _callee(function: ast.expr) -> str | None:
