@@ -10,6 +10,7 @@ from typing import Any
 
 from kernelworks.model.variant import Platform
 from kernelworks.model.variant_name import Version2, parse_version
+from kernelworks_build.archs import arch_order
 from kernelworks_build.toml import read_toml
 
 __all__ = ["BackendRow", "Framework", "Library", "Matrix", "Toolkit", "TorchRow"]
@@ -40,11 +41,23 @@ class TorchRow:
 
 @dataclass(frozen=True)
 class Toolkit:
-    """A toolkit version of a backend: its lock and the capabilities that it is built for by default."""
+    """A toolkit version of a backend.
+
+    Attributes:
+        lock: Name of its lock.
+        archs: Device architectures that are built for by default.
+        other_archs: Those that it has code for besides.
+    """
 
     version: Version2 | None
     lock: str | None
     archs: tuple[str, ...]
+    other_archs: tuple[str, ...] = ()
+
+    @property
+    def supported(self) -> tuple[str, ...]:
+        """All device architectures that it has code for, from old to new."""
+        return tuple(sorted((*self.archs, *self.other_archs), key=arch_order))
 
 
 @dataclass(frozen=True)
@@ -90,6 +103,8 @@ class BackendRow:
     Attributes:
         unit_memory: Peak bytes of one translation unit, by kind of torch ABI: `full`, `stable`.
         framework_libraries: Framework -> the libraries of it that are linked besides those of any backend.
+        framework_locks: Framework -> template of the lock of its tree for this backend; without one, as for any other.
+        translated_suffixes: File suffixes of device sources in CUDA: a variant that has one is translated.
         device_suffixes: File suffixes that go to the device compiler.
         arch_flags: Templates of the device compiler's flag for one arch, by kind of code (`sass`, `ptx`).
         unit_flags: Templates of its flags that differ between units: `{keep}` is a folder, `{unit}` an identifier.
@@ -101,6 +116,8 @@ class BackendRow:
     toolkits: tuple[Toolkit, ...]
     defines: tuple[str, ...]
     framework_libraries: Mapping[str, tuple[str, ...]]
+    framework_locks: Mapping[str, str]
+    translated_suffixes: tuple[str, ...]
     libraries: tuple[str, ...]
     library_dirs: tuple[str, ...]
     include_dirs: tuple[str, ...]
@@ -112,6 +129,20 @@ class BackendRow:
     mount: str | None
     unit_memory: Mapping[str, int]
     editor_flags: tuple[str, ...]
+
+    def memory_against(self, framework: str) -> int:
+        """Peak bytes of one translation unit that is compiled against a framework of that kind."""
+        return self.unit_memory["stable" if framework == "torch-stable-abi" else "full"]
+
+    def framework_lock(self, framework: str, release: TorchRow) -> str:
+        """The lock of the tree of `release` of `framework` that is compiled against."""
+        template = self.framework_locks.get(framework)
+        return template.format(release=release.release) if template else release.lock
+
+    @property
+    def archs(self) -> tuple[str, ...]:
+        """All device architectures that one of its toolkits has code for, from old to new."""
+        return tuple(sorted({arch for toolkit in self.toolkits for arch in toolkit.supported}, key=arch_order))
 
 
 @dataclass(frozen=True)
@@ -194,11 +225,14 @@ def _backend(name: str, row: dict[str, Any]) -> BackendRow:
                 parse_version(toolkit["version"]) if "version" in toolkit else None,
                 toolkit.get("lock"),
                 tuple(toolkit.get("archs", ())),
+                tuple(toolkit.get("other-archs", ())),
             )
             for toolkit in row["toolkit"]
         ),
         defines=strings("defines"),
         framework_libraries={name: tuple(found) for name, found in row["framework-libraries"].items()},
+        framework_locks=row.get("framework-locks", {}),
+        translated_suffixes=strings("translated-suffixes"),
         libraries=strings("libraries"),
         library_dirs=strings("library-dirs"),
         include_dirs=strings("include-dirs"),

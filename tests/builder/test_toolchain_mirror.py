@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import zipfile
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -88,14 +89,14 @@ def header_of(lock: Lock, cache: Fetcher) -> list[tuple[str, bytes]]:
 
 def test_a_folder_gets_whole_artifacts_by_digest_and_of_others_what_is_read_of_them(lock: Lock, tmp_path: Path) -> None:
     mirror = tmp_path / "mirror"
-    items = push([lock], str(mirror), fetcher(tmp_path / "cache"))
+    items = push([lock], str(mirror), fetcher(tmp_path / "cache")).items
     cublas, crt = lock.artifacts
     assert [item.copied for item in items] == [True, True]
     assert hash_file(mirror / "artifacts" / crt.sha256[:2] / crt.sha256) == (crt.size, crt.sha256)
     (excerpt,) = (mirror / "artifacts" / cublas.sha256[:2]).iterdir()
     with zipfile.ZipFile(excerpt) as archive:
         assert archive.namelist() == [HEADER]
-    again = push([lock], str(mirror), fetcher(tmp_path / "cache"))
+    again = push([lock], str(mirror), fetcher(tmp_path / "cache")).items
     assert [item.copied for item in again] == [False, False]
 
 
@@ -103,8 +104,8 @@ def test_what_is_pulled_is_enough_without_the_mirror_and_the_mirror_without_a_pu
     mirror = tmp_path / "mirror"
     push([lock], str(mirror), fetcher(tmp_path / "cache"))
     pulled = fetcher(tmp_path / "pulled")
-    assert all(item.copied for item in pull([lock], str(mirror), pulled))
-    assert not any(item.copied for item in pull([lock], str(mirror), pulled))
+    assert all(item.copied for item in pull([lock], str(mirror), pulled).items)
+    assert not any(item.copied for item in pull([lock], str(mirror), pulled).items)
     direct = fetcher(tmp_path / "direct", str(mirror))
     for cache in (pulled, direct):
         assert header_of(lock, cache) == [(HEADER, b"// nvidia-cublas")]
@@ -113,8 +114,8 @@ def test_what_is_pulled_is_enough_without_the_mirror_and_the_mirror_without_a_pu
 
 def test_a_server_that_takes_puts_is_a_mirror(lock: Lock, server: Any, tmp_path: Path) -> None:
     url = f"http://127.0.0.1:{server.server_address[1]}/depot"
-    assert all(item.copied for item in push([lock], url, fetcher(tmp_path / "cache")))
-    assert not any(item.copied for item in push([lock], url, fetcher(tmp_path / "cache")))
+    assert all(item.copied for item in push([lock], url, fetcher(tmp_path / "cache")).items)
+    assert not any(item.copied for item in push([lock], url, fetcher(tmp_path / "cache")).items)
     pulled = fetcher(tmp_path / "pulled")
     pull([lock], url, pulled)
     assert header_of(lock, pulled) == [(HEADER, b"// nvidia-cublas")]
@@ -137,6 +138,32 @@ def test_bytes_of_a_mirror_that_are_not_those_of_the_lock_are_refused(lock: Lock
         pull([lock], str(mirror), fetcher(tmp_path / "pulled"))
     with pytest.raises(ToolchainError, match="is no zip file of what is read of"):
         header_of(lock, fetcher(tmp_path / "direct", str(mirror)))
+
+
+def test_what_may_not_be_passed_on_is_left_out_and_taken_where_somebody_put_it(lock: Lock, tmp_path: Path) -> None:
+    deb = tmp_path / "nvcc.deb"
+    deb.write_bytes(b"not free")
+    size, sha256 = hash_file(deb)
+    nvcc = Artifact("nvcc", "1", "deb", deb.name, size, sha256, "pool/non-free/n/nvcc/nvcc.deb")
+    with_nvcc = replace(lock, artifacts=(*lock.artifacts, nvcc))
+    mirror = tmp_path / "mirror"
+    pushed = push([with_nvcc], str(mirror), fetcher(tmp_path / "cache"))  # which has it not: it is not even fetched
+    assert ([item.copied for item in pushed.items], pushed.left_out) == ([True, True], (nvcc,))
+    pulled = pull([with_nvcc], str(mirror), fetcher(tmp_path / "pulled"))
+    assert (len(pulled.items), pulled.left_out) == (2, (nvcc,))
+    place = mirror / "artifacts" / sha256[:2] / sha256
+    place.parent.mkdir()
+    deb.rename(place)
+    assert pull([with_nvcc], str(mirror), fetcher(tmp_path / "again")).left_out == ()
+
+
+def test_the_program_says_what_it_leaves_out_and_why(kernel_build: Callable[..., Any], tmp_path: Path) -> None:
+    locks = tmp_path / "toy" / "kernel-locks"
+    locks.mkdir(parents=True)
+    nvcc = Artifact("nvcc", "1", "deb", "nvcc.deb", 1, "0" * 64, "pool/non-free/n/nvcc/nvcc.deb")
+    (locks / "own.toml").write_text(Lock("own", "host", "0" * 64, (nvcc,)).dump())
+    done = kernel_build("toolchain", "push", tmp_path / "toy", "--to", tmp_path / "mirror", "--only", "own")
+    assert (done.code, "left out: `nvcc.deb` of `own`: Debian's non-free packages" in done.stderr) == (0, True)
 
 
 def test_the_program_says_what_a_mirror_lacks(kernel_build: Callable[..., Any], tmp_path: Path) -> None:

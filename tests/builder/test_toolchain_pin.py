@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -35,24 +36,29 @@ SHA256: {a}
 
 @pytest.fixture
 def apt(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """An apt whose lists of `bookworm-security` and of another release are two files."""
+    """An apt whose lists of `bookworm-security` and of another release are files, and who can get `experimental`."""
     lists, later = tmp_path / "list", tmp_path / "later"
     lists.write_text(PACKAGES)
     later.write_text(PACKAGES.replace("1.10-1", "9.9-1"))
     for name, script in {
-        "apt-get": f"echo bookworm-security {lists}; echo trixie {later}; echo bookworm /not/fetched",
+        "apt-get": f"""
+            case "$*" in
+            *update) cat $(echo "$*" | sed 's/.*Dir::Etc::sourcelist=\\([^ ]*\\) .*/\\1/') >{tmp_path}/asked ;;
+            *Dir::State::lists*) [ ! -e {tmp_path}/asked ] || echo rc-buggy experimental {later} ;;
+            *) echo bookworm-security old {lists}; echo trixie stable {later}; echo bookworm old /not/fetched ;;
+            esac""",
         "apt-helper": 'shift; exec cat "$1"',
     }.items():
         (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
         (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    monkeypatch.setattr(pin, "_CAT", str(tmp_path / "apt-helper"))
+    monkeypatch.setattr("kernelworks_build.toolchain.apt._CAT", str(tmp_path / "apt-helper"))
     return tmp_path
 
 
 @pytest.mark.usefixtures("apt")
 def test_a_deb_is_the_newest_of_its_release_by_debians_order() -> None:
-    (tool,) = pin.debs("bookworm", ["tool"])
+    (tool,) = pin.debs("bookworm", ["tool"], Origins.of())
 
     assert (tool.version, tool.size, tool.sha256) == ("1.10-1", 11, "b" * 64)
     assert (tool.file, tool.path) == ("tool_1.10-1_amd64.deb", "pool/t/tool_1.10-1_amd64.deb")
@@ -61,8 +67,27 @@ def test_a_deb_is_the_newest_of_its_release_by_debians_order() -> None:
 @pytest.mark.usefixtures("apt")
 def test_packages_that_apt_does_not_know_are_named_together() -> None:
     with pytest.raises(ToolchainError, match="`absent`, `gone` of Debian `bookworm`") as caught:
-        pin.debs("bookworm", ["tool", "gone", "absent"])
+        pin.debs("bookworm", ["tool", "gone", "absent"], Origins.of())
     assert "apt-get update" in str(caught.value.hint)
+
+
+def test_a_release_that_apt_has_no_list_of_is_fetched_into_a_state_of_its_own(apt: Path) -> None:
+    (tool,) = pin.debs("experimental", ["tool"], Origins.of(archives=["http://archive.example.org/debian"]))
+
+    assert tool.version == "9.9-1"
+    asked = (apt / "asked").read_text()
+    assert asked.startswith("deb [arch=amd64")
+    assert asked.endswith("] http://archive.example.org/debian experimental main\n")
+
+
+@pytest.mark.network
+def test_the_lists_of_another_release_come_from_the_archives_that_apt_uses() -> None:
+    if shutil.which("apt-get") is None:
+        pytest.skip("there is no apt here")
+
+    (firmware,) = pin.debs("trixie", ["intel-microcode"], Origins(), "non-free-firmware")  # a short list
+
+    assert firmware.path.startswith("pool/non-free-firmware/")
 
 
 def index(folder: Path, *files: str) -> Origins:

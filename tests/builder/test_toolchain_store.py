@@ -168,6 +168,15 @@ def test_a_tree_that_was_only_touched_is_read_again_and_kept(store: TreeStore) -
     assert store.get(tree.digest) == tree
 
 
+def test_a_tree_that_was_read_is_not_read_again_by_whatever_path_it_is_reached(
+    store: TreeStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = store.add(build)
+    (tmp_path / "link").symlink_to(store.root)
+    monkeypatch.delattr("kernelworks_build.toolchain.store.digest_of")
+    assert TreeStore(tmp_path / "link").get(tree.digest) == tree
+
+
 BUILDER = """
 import sys, time
 from pathlib import Path

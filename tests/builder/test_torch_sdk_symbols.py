@@ -19,8 +19,9 @@ from kernelworks_build.toolchain.lock import SHIPPED, LockSet
 from kernelworks_build.toolchain.materialise import materialise
 from kernelworks_build.toolchain.origins import Origins
 from kernelworks_build.toolchain.store import TreeStore
+from kernelworks_build.toolchain.symbol_list import symbols
 from kernelworks_build.toolchain.sysroot import CXX, LINK_FLAGS, ROOT, SYSTEM_LIBRARIES
-from kernelworks_build.toolchain.torch_sdk import LIBRARIES, symbols
+from kernelworks_build.toolchain.torch_sdk import LIBRARIES
 
 LOCKS = LockSet.load()
 RELEASES = sorted(lock.artifacts[0].version for lock in LOCKS.locks.values() if lock.recipe == "torch")

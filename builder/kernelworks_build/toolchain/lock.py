@@ -14,7 +14,7 @@ from kernelworks.model.digest import canonical_json, hash_bytes
 from kernelworks_build.errors import ToolchainError
 from kernelworks_build.toml import TOMLDecodeError, parse_toml
 
-__all__ = ["SHIPPED", "Artifact", "Lock", "LockSet", "symbol_list_name"]
+__all__ = ["SHIPPED", "Artifact", "Lock", "LockSet", "lock_command", "not_locked", "symbol_list_name"]
 
 SHIPPED = Path(__file__).parent / "locks"
 """The folder of the locks that travel with the project."""
@@ -23,11 +23,29 @@ _SCHEMA = 1
 _KINDS = ("deb", "wheel")
 _ARTIFACT_KEYS = ("name", "version", "kind", "file", "path", "size", "sha256")
 _LOCK_KEYS = ("schema", "name", "recipe", "digest", "artifact")
+_LOCKED_WITH = {"torch-rocm": "torch"}
+"""What has no option of its own -> the option that pins it, too: it is made of the same wheel."""
+
+_UNVERSIONED = {"python"}
+"""Options that pin all versions."""
 
 
 def symbol_list_name(release: str) -> str:
     """File name, beside the lock, of the list of what torch `release` exports."""
     return f"torch-{release}.symbols.xz"
+
+
+def lock_command(name: str) -> str:
+    """The command that pins the lock `name`."""
+    option, _, version = name.rpartition("-")
+    option = _LOCKED_WITH.get(option, option)
+    arguments = option or version if not option or option in _UNVERSIONED else f"{option} {version}"
+    return f"kernel-build lock --{arguments}"
+
+
+def not_locked(name: str) -> str:
+    """The reason, in words, that the missing lock `name` is for building nothing."""
+    return f"`{name}` is not locked; `{lock_command(name)}` pins it"
 
 
 @dataclass(frozen=True, order=True)
@@ -51,6 +69,11 @@ class Artifact:
     size: int
     sha256: str
     path: str = ""
+
+    @property
+    def restricted(self) -> bool:
+        """Whether it may not be passed on: it is of a part of Debian that is not free (Debian Policy, 2.2)."""
+        return any(part.startswith("non-free") for part in self.path.split("/")[:-1])
 
     @classmethod
     def read(cls, node: Node) -> Artifact:
@@ -89,10 +112,14 @@ class Lock:
     artifacts: tuple[Artifact, ...]
 
     @property
+    def version(self) -> str:
+        """What stands behind the last dash of the name: that of the toolkit or release, where it has one."""
+        return self.name.rpartition("-")[2]
+
+    @property
     def relock(self) -> str:
         """The command that pins this toolchain anew."""
-        option, _, version = self.name.rpartition("-")
-        return f"kernel-build lock --{option} {version}" if option else f"kernel-build lock --{version}"
+        return lock_command(self.name)
 
     @classmethod
     def parse(cls, text: str, origin: str) -> Lock:

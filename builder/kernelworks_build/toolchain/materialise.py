@@ -9,8 +9,10 @@ from pathlib import Path
 from kernelworks_build.action import Executor, Tree
 from kernelworks_build.errors import ToolchainError
 from kernelworks_build.progress import Progress
+from kernelworks_build.toolchain import hip_torch
 from kernelworks_build.toolchain.fetch import Fetcher
 from kernelworks_build.toolchain.lock import Lock, LockSet
+from kernelworks_build.toolchain.recipes import needs
 from kernelworks_build.toolchain.store import TreeStore
 from kernelworks_build.toolchain.sysroot.tree import build_sysroot
 from kernelworks_build.toolchain.torch_sdk import build_torch
@@ -29,12 +31,8 @@ class _Workshop:
     trees: Mapping[str, Tree]
 
 
-@dataclass(frozen=True)
-class _Recipe:
-    """How a tree is made of its lock, and the names of the trees that must exist before."""
-
-    build: Callable[[Lock, _Workshop, Path], None]
-    needs: tuple[str, ...] = ()
+_Recipe = Callable[[Lock, _Workshop, Path], None]
+"""How a tree is made of its lock in an empty folder."""
 
 
 def _unpack(lock: Lock, workshop: _Workshop, into: Path) -> None:
@@ -51,16 +49,27 @@ def _torch(lock: Lock, workshop: _Workshop, into: Path) -> None:
     build_torch(into, lock, fetcher=workshop.fetcher, host=host, executor=executor)
 
 
-_RECIPES = {
-    "cuda": _Recipe(_unpack),
-    "cuda-12": _Recipe(_unpack),
-    "cutlass": _Recipe(_unpack),
-    "host": _Recipe(_unpack),
-    "python": _Recipe(_unpack),
-    "sysroot": _Recipe(_sysroot, needs=("host",)),
-    "tools": _Recipe(_unpack),
-    "torch": _Recipe(_torch, needs=("host",)),
-    "tvm-ffi": _Recipe(_unpack),
+def _hip_torch(lock: Lock, workshop: _Workshop, into: Path) -> None:
+    with workshop.progress.task(f"translating the headers of {lock.name}", None, "files"):
+        hip_torch.build_hip_torch(
+            into, lock, fetcher=workshop.fetcher, trees=workshop.trees, executor=workshop.executor
+        )
+
+
+_RECIPES: dict[str, _Recipe] = {
+    "cpython": _unpack,
+    "cuda": _unpack,
+    "cuda-12": _unpack,
+    "cutlass": _unpack,
+    "host": _unpack,
+    "nix": _unpack,
+    "python": _unpack,
+    "rocm": _unpack,
+    "sysroot": _sysroot,
+    "tools": _unpack,
+    "torch": _torch,
+    hip_torch.RECIPE: _hip_torch,
+    "tvm-ffi": _unpack,
 }
 
 
@@ -87,8 +96,9 @@ def materialise(
 
     def make(lock: Lock) -> Tree:
         recipe = _recipe(lock)
-        workshop = _Workshop(fetcher, executor, progress, {other: need(other) for other in recipe.needs})
-        return store.add(lambda into: recipe.build(lock, workshop, into), lock.digest, relock=lock.relock)
+        trees = {other: need(other) for other in needs(lock.recipe, lock.version)}
+        workshop = _Workshop(fetcher, executor, progress, trees)
+        return store.add(lambda into: recipe(lock, workshop, into), lock.digest, relock=lock.relock)
 
     return {name: need(name) for name in names}
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import re
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,10 +21,12 @@ from kernelworks_build.toolchain.lock import Artifact, Lock
 from kernelworks_build.toolchain.origins import Origins, address
 from kernelworks_build.toolchain.recipes import layout
 from kernelworks_build.toolchain.remote import Remote, RemoteError, shown
-from kernelworks_build.toolchain.shelf import excerpt_name, put, read_excerpt
+from kernelworks_build.toolchain.shelf import excerpt_name, holds, put, read_excerpt
 from kernelworks_build.toolchain.torch_sdk import HEADERS
 
-__all__ = ["Item", "pull", "push"]
+__all__ = ["Copied", "Item", "pull", "push"]
+
+_Part = tuple[Artifact, re.Pattern[str]]
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
@@ -46,45 +48,65 @@ class Item:
     copied: bool
 
 
-def push(locks: Iterable[Lock], target: str, fetcher: Fetcher) -> list[Item]:
-    """Copy what `locks` pin to the mirror `target`; what is not in the cache is fetched.
+@dataclass(frozen=True)
+class Copied:
+    """What was done.
+
+    Attributes:
+        items: What is at both ends now.
+        left_out: What may not be passed on: each machine fetches it from its origin.
+    """
+
+    items: tuple[Item, ...]
+    left_out: tuple[Artifact, ...]
+
+
+def push(locks: Iterable[Lock], target: str, fetcher: Fetcher) -> Copied:
+    """Copy what `locks` pin, and may be passed on, to the mirror `target`; what is not in the cache is fetched.
 
     Raises:
         ToolchainError: An artifact cannot be had, or the mirror takes nothing.
     """
     whole, parts = _wanted(locks)
+    free = [item for item in whole if not item.restricted]
     root = address(target)
     with Remote() as remote:
-        files = [(item, item.sha256, path) for item, path in fetcher.fetch(whole).items()]
-        files += [(item, *_excerpt(item, wanted, fetcher)) for item, wanted in parts.items()]
+        files = [(item, item.sha256, path) for item, path in fetcher.fetch(free).items()]
+        files += [(item, *_excerpt(item, wanted, fetcher)) for item, wanted in parts]
         try:
-            return [
+            items = tuple(
                 Item(item, name, path.stat().st_size, put(path, name, root, remote))
                 for item, name, path in sorted(files)
-            ]
+            )
         except RemoteError as error:
             raise ToolchainError(f"the mirror `{shown(root)}` takes nothing: {error}", mirror=shown(root)) from error
+    return Copied(items, _others(whole, free))
 
 
-def pull(locks: Iterable[Lock], source: str, fetcher: Fetcher) -> list[Item]:
+def pull(locks: Iterable[Lock], source: str, fetcher: Fetcher) -> Copied:
     """Copy what `locks` pin from the mirror `source` into the cache of `fetcher`.
 
+    What may not be passed on is left out where neither the cache nor the mirror has it.
+
     Raises:
-        ToolchainError: What the mirror lacks, or has with other bytes.
+        ToolchainError: What else the mirror lacks, or has with other bytes.
     """
     whole, parts = _wanted(locks)
     mirrored = Fetcher(fetcher.cache, Origins.of(mirrors=[source]), fetcher.progress)
     known = {item for item in whole if mirrored.cached(item)}
+    there = [
+        item for item in whole if item in known or not item.restricted or holds(item.sha256, mirrored.origins.mirrors)
+    ]
     items = [
         Item(item, item.sha256, item.size, item not in known)
-        for item in sorted(mirrored.fetch(whole, relock="kernel-build toolchain push"))
+        for item in sorted(mirrored.fetch(there, relock="kernel-build toolchain push"))
     ]
-    return items + list(_pull_parts(parts, mirrored))
+    return Copied((*items, *_pull_parts(parts, mirrored)), _others(whole, there))
 
 
-def _pull_parts(parts: Mapping[Artifact, re.Pattern[str]], mirrored: Fetcher) -> Iterator[Item]:
+def _pull_parts(parts: Iterable[_Part], mirrored: Fetcher) -> Iterator[Item]:
     """The excerpts, or the whole wheel where the mirror has that."""
-    for item, wanted in sorted(parts.items()):
+    for item, wanted in sorted(parts, key=lambda part: excerpt_name(*part)):
         name = excerpt_name(item, wanted)
         place = mirrored.folder / name
         if place.is_file() or mirrored.cached(item):
@@ -97,15 +119,19 @@ def _pull_parts(parts: Mapping[Artifact, re.Pattern[str]], mirrored: Fetcher) ->
             yield Item(item, item.sha256, item.size, copied=True)
 
 
-def _wanted(locks: Iterable[Lock]) -> tuple[list[Artifact], dict[Artifact, re.Pattern[str]]]:
+def _wanted(locks: Iterable[Lock]) -> tuple[list[Artifact], set[_Part]]:
     """The artifacts that are needed whole, and those of which some files are."""
     whole: list[Artifact] = []
-    parts: dict[Artifact, re.Pattern[str]] = {}
+    parts: set[_Part] = set()
     for lock in locks:
         cuts = _cuts(lock)
-        parts |= cuts
+        parts |= set(cuts.items())
         whole += [item for item in lock.artifacts if item not in cuts]
     return whole, parts
+
+
+def _others(whole: Iterable[Artifact], taken: Iterable[Artifact]) -> tuple[Artifact, ...]:
+    return tuple(sorted(set(whole) - set(taken)))
 
 
 def _cuts(lock: Lock) -> dict[Artifact, re.Pattern[str]]:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import subprocess
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cmp_to_key
-from pathlib import Path, PurePosixPath
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import PurePosixPath
 
 from packaging.specifiers import SpecifierSet
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from packaging.version import Version
 
 from kernelworks_build.errors import ToolchainError
+from kernelworks_build.toolchain import apt
 from kernelworks_build.toolchain.lock import Artifact
 from kernelworks_build.toolchain.origins import Origins
 from kernelworks_build.toolchain.remote import Remote, RemoteError, shown
@@ -19,48 +18,26 @@ from kernelworks_build.toolchain.simple_index import IndexFile, files_of
 
 __all__ = ["debs", "wheel", "wheels"]
 
-_CAT = "/usr/lib/apt/apt-helper"
-_SUITES = ("", "-updates", "-security")
 
-
-def debs(release: str, packages: Iterable[str], component: str = "main") -> list[Artifact]:
+def debs(release: str, packages: Iterable[str], origins: Origins, component: str = "main") -> list[Artifact]:
     """The newest version of each package in apt's verified lists of a component of the Debian `release`.
 
     Raises:
-        ToolchainError: apt has no list of that release, or a package is in none.
+        ToolchainError: apt has no list of that release and gets none, or a package is in none.
     """
+    found: dict[str, Mapping[str, str]] = {}
     wanted = set(packages)
-    found: dict[str, list[dict[str, str]]] = {name: [] for name in wanted}
-    for stanza in _stanzas(release, component):
-        if stanza["Package"] in wanted:
-            found[stanza["Package"]].append(stanza)
-    if missing := sorted(name for name, stanzas in found.items() if not stanzas):
+    for stanza in apt.stanzas(release, component, origins.archives):
+        name = stanza["Package"]
+        if name in wanted and (name not in found or apt.newer(stanza["Version"], found[name]["Version"])):
+            found[name] = stanza
+    if missing := sorted(wanted - set(found)):
         raise ToolchainError(
             f"apt knows no package {', '.join(f'`{name}`' for name in missing)} of Debian `{release}`",
             hint=f"add a source of `{release}` (amd64, {component}) to apt and run `apt-get update`",
             packages=missing,
         )
-    return sorted(_deb(max(stanzas, key=cmp_to_key(_compare))) for stanzas in found.values())
-
-
-def _stanzas(release: str, component: str) -> Iterator[dict[str, str]]:
-    command = ("apt-get", "indextargets", "--format", "$(CODENAME) $(FILENAME)")
-    filters = ("Created-By: Packages", "Architecture: amd64", f"Component: {component}")
-    suites = {f"{release}{suffix}" for suffix in _SUITES}
-    for line in _run(*command, *filters).splitlines():
-        suite, _, path = line.partition(" ")
-        if suite in suites and Path(path).is_file():
-            for text in _run(_CAT, "cat-file", path).split("\n\n"):
-                lines = (line.partition(": ") for line in text.splitlines() if not line.startswith(" "))
-                if stanza := {key: value for key, _, value in lines}:
-                    yield stanza
-
-
-def _compare(left: Mapping[str, str], right: Mapping[str, str]) -> int:
-    if left["Version"] == right["Version"]:
-        return 0
-    argv = ("dpkg", "--compare-versions", left["Version"], "gt", right["Version"])
-    return 1 if subprocess.run(argv, check=False).returncode == 0 else -1
+    return sorted(map(_deb, found.values()))
 
 
 def _deb(stanza: Mapping[str, str]) -> Artifact:
@@ -74,15 +51,6 @@ def _deb(stanza: Mapping[str, str]) -> Artifact:
         sha256=stanza["SHA256"],
         path=path,
     )
-
-
-def _run(*argv: str) -> str:
-    try:
-        return subprocess.run(argv, check=True, capture_output=True, text=True).stdout
-    except (OSError, subprocess.CalledProcessError) as error:
-        raise ToolchainError(
-            f"`{argv[0]}` gives no answer: {error}", hint="debs are pinned on a Debian or Ubuntu system"
-        ) from error
 
 
 def wheels(specifiers: Mapping[str, str], origins: Origins) -> list[Artifact]:

@@ -13,7 +13,7 @@ from kernelworks_build.errors import ToolchainError
 from kernelworks_build.toml import read_toml
 from kernelworks_build.toolchain.tree import Entry, FileEntry
 
-__all__ = ["Layout", "Pinned", "layout", "pinned"]
+__all__ = ["Layout", "Pinned", "layout", "needs", "pinned"]
 
 
 @dataclass(frozen=True)
@@ -22,16 +22,14 @@ class Pinned:
 
     Attributes:
         recipe: Name of the recipe that makes the tree.
-        release: Debian release of the debs; empty without any.
-        component: The part of that release that holds them.
-        debs: Package names.
+        debs: Debian release -> names of packages.
+        component: The part of those releases that holds them.
         wheels: Project name -> version specifier.
     """
 
     recipe: str
-    release: str
+    debs: Mapping[str, tuple[str, ...]]
     component: str
-    debs: tuple[str, ...]
     wheels: Mapping[str, str]
 
 
@@ -53,6 +51,7 @@ class Layout:
         places: The first that fits is taken; what fits none is left out.
         executable: Paths in the tree that are executable; None: as the package says.
         links: Link path in the tree -> target, relative to the link.
+        scripts: Path in the tree -> text of a program that no package has.
         cut: Packages of which nothing but the files with these paths is fetched.
     """
 
@@ -60,6 +59,7 @@ class Layout:
     places: tuple[Place, ...]
     executable: re.Pattern[str] | None
     links: Mapping[str, str]
+    scripts: Mapping[str, str] = field(default_factory=dict)
     cut: Mapping[str, re.Pattern[str]] = field(default_factory=dict)
 
     def place(self, package: str, entries: Iterable[Entry]) -> Iterable[Entry]:
@@ -94,11 +94,15 @@ def pinned(name: str) -> Pinned:
     item = known[name]
     return Pinned(
         recipe=item["recipe"],
-        release=item.get("release", ""),
+        debs={release: tuple(names) for release, names in item.get("debs", {}).items()},
         component=item.get("component", "main"),
-        debs=tuple(item.get("debs", ())),
         wheels=item.get("wheels", {}),
     )
+
+
+def needs(recipe: str, version: str) -> tuple[str, ...]:
+    """Names of the locks whose trees one of `recipe` is made of, where `version` is that of its own lock."""
+    return tuple(name.format(version=version) for name in _data()["recipe"][recipe].get("needs", ()))
 
 
 @cache
@@ -113,6 +117,7 @@ def layout(recipe: str) -> Layout:
         ),
         executable=re.compile(item["executable"]) if "executable" in item else None,
         links=item.get("links", {}),
+        scripts=item.get("scripts", {}),
         cut={package: re.compile(wanted) for package, wanted in item.get("cut", {}).items()},
     )
 

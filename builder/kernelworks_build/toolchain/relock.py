@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from kernelworks_build.action import Executor
+from kernelworks_build.action import Executor, Tree
 from kernelworks_build.progress import Progress
-from kernelworks_build.toolchain import pin
+from kernelworks_build.toolchain import hip_torch, pin
 from kernelworks_build.toolchain.fetch import Fetcher
 from kernelworks_build.toolchain.lock import Lock, LockSet
 from kernelworks_build.toolchain.materialise import materialise
@@ -18,9 +19,6 @@ from kernelworks_build.toolchain.torch_sdk import lock_torch
 from kernelworks_build.toolchain.unpack import unpack_locked
 
 __all__ = ["relock"]
-
-_TORCH = "torch-"
-_SYSROOT = "sysroot"
 
 
 def relock(
@@ -36,19 +34,21 @@ def relock(
         SandboxError: The executor cannot work here.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    if name == _SYSROOT or name.startswith(_TORCH):
-        host = materialise(
-            ["host"],
-            locks=LockSet.load(folder),
-            store=store,
-            fetcher=fetcher,
-            executor=executor,
-            progress=progress,
-        )["host"]
-        if name.startswith(_TORCH):
-            release = name.removeprefix(_TORCH)
-            return lock_torch(release, folder, store=store, fetcher=fetcher, host=host, executor=executor)
-        lock = lock_sysroot(store=store, host=host, executor=executor)
+
+    def trees(names: Iterable[str]) -> dict[str, Tree]:
+        locks = LockSet.load(folder)
+        return materialise(names, locks=locks, store=store, fetcher=fetcher, executor=executor, progress=progress)
+
+    recipe, _, version = name.rpartition("-")
+    if name == "sysroot":
+        lock = lock_sysroot(store=store, host=trees(["host"])["host"], executor=executor)
+    elif recipe == "torch":
+        host = trees(["host"])["host"]
+        lock = lock_torch(version, folder, store=store, fetcher=fetcher, host=host, executor=executor)
+    elif recipe == hip_torch.RECIPE:
+        needed = trees(hip_torch.needs(version))
+        torch = LockSet.load(folder)[f"torch-{version}"]
+        lock = hip_torch.lock_hip_torch(torch, store=store, fetcher=fetcher, trees=needed, executor=executor)
     else:
         lock = _lock_packages(name, store=store, fetcher=fetcher, progress=progress)
     (folder / f"{name}.toml").write_text(lock.dump(), encoding="utf-8")
@@ -56,10 +56,10 @@ def relock(
 
 
 def _lock_packages(name: str, *, store: TreeStore, fetcher: Fetcher, progress: Progress) -> Lock:
-    wanted = pinned(name)
+    wanted, origins = pinned(name), fetcher.origins
     artifacts = [
-        *(pin.debs(wanted.release, wanted.debs, wanted.component) if wanted.debs else ()),
-        *(pin.wheels(wanted.wheels, fetcher.origins) if wanted.wheels else ()),
+        *(deb for release, names in wanted.debs.items() for deb in pin.debs(release, names, origins, wanted.component)),
+        *(pin.wheels(wanted.wheels, origins) if wanted.wheels else ()),
     ]
     lock = Lock(name, wanted.recipe, "", tuple(sorted(artifacts)))
     fetcher.fetch(lock.artifacts, relock=lock.relock)  # whole, even those that a build takes a few files of

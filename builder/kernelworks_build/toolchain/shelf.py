@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
@@ -13,7 +14,7 @@ from kernelworks.model.digest import hash_bytes
 from kernelworks_build.toolchain.lock import Artifact
 from kernelworks_build.toolchain.remote import Remote, RemoteError, shown
 
-__all__ = ["excerpt_name", "place", "put", "read_excerpt"]
+__all__ = ["excerpt_name", "holds", "place", "put", "read_excerpt"]
 
 
 def place(name: str, root: str) -> str:
@@ -44,6 +45,15 @@ def put(path: Path, name: str, root: str, remote: Remote) -> bool:
     shutil.copyfile(path, fresh)
     fresh.replace(target)
     return True
+
+
+def holds(name: str, mirrors: Iterable[str]) -> bool:
+    """Whether one of `mirrors` has the file `name`."""
+    with Remote() as remote:
+        for root in mirrors:
+            with suppress(RemoteError), remote.open(place(name, root)):
+                return True
+    return False
 
 
 def read_excerpt(name: str, mirrors: Iterable[str]) -> tuple[bytes, str] | None:

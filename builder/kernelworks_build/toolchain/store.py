@@ -34,10 +34,11 @@ class TreeStore:
         path = self.root / digest
         if not path.is_dir():
             return None
-        if not self._is_as_seen(digest) and digest_of(path) != digest:
+        state, stamp = _state(path), self._stamp(digest)
+        if not (stamp.is_file() and stamp.read_text() == state) and digest_of(path) != digest:
             remove(path)
             return None
-        self._remember(digest)
+        stamp.write_text(state)  # in any case: its time tells when the tree was used last
         return Tree(digest, path)
 
     def add(
@@ -76,15 +77,8 @@ class TreeStore:
     def _publish(self, folder: Path, digest: str) -> Tree:
         os.sync()  # thousands of files: whole under their final name, even after a power cut
         folder.rename(self.root / digest)
-        self._remember(digest)
-        return Tree(digest, self.root / digest)
-
-    def _is_as_seen(self, digest: str) -> bool:
-        stamp = self._stamp(digest)
-        return stamp.is_file() and stamp.read_text() == _state(self.root / digest)
-
-    def _remember(self, digest: str) -> None:
         self._stamp(digest).write_text(_state(self.root / digest))
+        return Tree(digest, self.root / digest)
 
     def _stamp(self, digest: str) -> Path:
         return self.root / f".{digest}.seen"
@@ -94,10 +88,14 @@ class TreeStore:
 
 
 def _state(root: Path) -> str:
-    """Digest of what the file system says of every file: nothing that was written to can keep it."""
+    """Digest of what the file system says of every file: nothing that was written to can keep it.
+
+    Where `root` lies does not matter: a cache may be moved, or be reached by a link.
+    """
     facts = []
     for folder, _, names in os.walk(root):
+        place = folder[len(str(root)) :]
         for name in names:
             found = os.lstat(os.path.join(folder, name))  # noqa: PTH118  # ten thousand times: half the time of Path
-            facts.append((folder, name, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino))
+            facts.append((place, name, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino))
     return hash_bytes(canonical_json(sorted(facts)))

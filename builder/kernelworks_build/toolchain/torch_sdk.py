@@ -13,7 +13,6 @@ import struct
 import tempfile
 import zipfile
 from collections.abc import Iterable
-from functools import cache
 from pathlib import Path
 from typing import BinaryIO
 
@@ -29,7 +28,7 @@ from kernelworks_build.toolchain.pin import wheel as pin_wheel
 from kernelworks_build.toolchain.store import TreeStore
 from kernelworks_build.toolchain.tree import FileEntry, digest_of, write
 
-__all__ = ["HEADERS", "LIBRARIES", "build_torch", "exported", "lock_torch", "symbols"]
+__all__ = ["HEADERS", "LIBRARIES", "build_torch", "exported", "lock_torch", "make_stubs"]
 
 LIBRARIES = ("c10", "c10_cuda", "torch", "torch_cpu", "torch_cuda", "torch_python")
 """Libraries of torch that the tree has stubs of, below `lib/`, and whose exports are listed."""
@@ -49,12 +48,6 @@ for name; do
     -x assembler /dev/null -o "lib/lib$name.so"
 done
 """
-
-
-@cache
-def symbols(path: Path) -> frozenset[str]:
-    """The mangled names in the list at `path`, one that `lock_torch` wrote."""
-    return frozenset(lzma.decompress(path.read_bytes()).decode().splitlines())
 
 
 def build_torch(into: Path, lock: Lock, *, fetcher: Fetcher, host: Tree, executor: Executor) -> None:
@@ -83,13 +76,18 @@ def build_torch(into: Path, lock: Lock, *, fetcher: Fetcher, host: Tree, executo
 def _assemble(into: Path, headers: Iterable[Member], host: Tree, executor: Executor) -> None:
     entries = (FileEntry(name.removeprefix(_PACKAGE), False, data) for name, data in headers)
     write(into, entries, "the torch wheel")
-    run_in_host(("/usr/bin/sh", "-euc", _MAKE_STUBS, "stubs", *LIBRARIES), into, host=host, executor=executor)
+    make_stubs(LIBRARIES, into, host=host, executor=executor)
+
+
+def make_stubs(libraries: Iterable[str], into: Path, *, host: Tree, executor: Executor) -> None:
+    """Make `lib/` in the folder `into`, with a library of each name that is empty but for its SONAME."""
+    run_in_host(("/usr/bin/sh", "-euc", _MAKE_STUBS, "stubs", *libraries), into, host=host, executor=executor)
 
 
 def lock_torch(
     release: str, folder: Path, *, store: TreeStore, fetcher: Fetcher, host: Tree, executor: Executor
 ) -> Lock:
-    """The lock of torch `release`, written with its symbol list into `folder`.
+    """The lock of torch `release`, whose symbol list is written into `folder`.
 
     Downloads the whole wheel once, which proves its SHA-256 and with it the digest of what is cut out of it.
 
@@ -104,7 +102,6 @@ def lock_torch(
     lock = Lock(f"torch-{release}", "torch", tree.digest, (wheel,))
     names = "".join(f"{name}\n" for name in sorted(_exported_by_wheel(path)))
     (folder / symbol_list_name(release)).write_bytes(lzma.compress(names.encode(), preset=lzma.PRESET_EXTREME | 9))
-    (folder / f"{lock.name}.toml").write_text(lock.dump(), encoding="utf-8")
     return lock
 
 

@@ -46,6 +46,8 @@ def unpack(
     packages = {item: _entries(item, path) for item, path in paths.items()} | dict(parts or {})
     for artifact in sorted(packages):
         write(into, layout.place(artifact.name, packages[artifact]), artifact.file)
+    scripts = (FileEntry(path, True, text.encode()) for path, text in sorted(layout.scripts.items()))
+    write(into, scripts, "the recipe's scripts")
     write(into, (LinkEntry(*link) for link in sorted(layout.links.items())), "the recipe's links")
     dangling = [path for path in layout.links if not (into / path).exists()]
     if dangling:
