@@ -27,7 +27,7 @@ void for_each(int64_t rows, int64_t columns, void* stream, const F& f) {
   const auto blocks = static_cast<unsigned>(std::min<int64_t>((rows * columns + 255) / 256, 1 << 20));
   call<<<blocks, 256, 0, static_cast<cudaStream_t>(stream)>>>(rows, columns, f);
   if (const cudaError_t error = cudaGetLastError(); error != cudaSuccess) {
-    throw std::runtime_error(std::string("the CUDA launch failed: ") + cudaGetErrorString(error));
+    throw std::runtime_error(std::string("the launch failed: ") + cudaGetErrorString(error));
   }
 }
 

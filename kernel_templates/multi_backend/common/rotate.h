@@ -14,6 +14,6 @@ struct Rotation {
   bool inverse;
 };
 
-// Turns each pair (x[r, i], x[r, half + i]) by its angle, or back. `stream` is the CUDA stream of the current device; the
-// CPU ignores it. Throws std::runtime_error.
+// Turns each pair (x[r, i], x[r, half + i]) by its angle, or back. `stream` is the stream of the current device; the CPU
+// ignores it. Throws std::runtime_error.
 void rotate(Element element, const Rotation& rotation, void* stream);

@@ -1,4 +1,4 @@
-// The kernel, once for every backend: cpu/ compiles it as C++, cuda/ as CUDA.
+// The kernel, once for every backend.
 #include "for_each.h"
 #include "rotate.h"
 

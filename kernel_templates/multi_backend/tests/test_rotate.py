@@ -4,7 +4,16 @@ import kernelworks
 import pytest
 import torch
 
+# __WITH cuda rocm__
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+BACKEND = "rocm" if torch.version.hip and DEVICE == "cuda" else DEVICE
+# __END__
+# __WITHOUT cuda rocm__
+DEVICE = BACKEND = "cpu"
+# __END__
+# __WITHOUT cpu__
+pytestmark = pytest.mark.skipif(DEVICE == "cpu", reason="the kernel needs a GPU")
+# __END__
 
 each_dtype = pytest.mark.parametrize(
     "dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16], ids=str
@@ -17,7 +26,7 @@ each_shape = pytest.mark.parametrize(
 
 @pytest.fixture(scope="session")
 def kernel():
-    return kernelworks.get_kernel("__REPO_ID__", backend=DEVICE, trust_remote_code=True)
+    return kernelworks.get_kernel("__REPO_ID__", backend=BACKEND, trust_remote_code=True)
 
 
 def random(shape, dtype=torch.float32, seed=0):

@@ -9,8 +9,8 @@
 #include "../common/rotate.h"
 #include "registration.h"
 
-#if defined(CUDA_KERNEL)
-#define DISPATCH_KEY CUDA
+#if defined(CUDA_KERNEL) || defined(ROCM_KERNEL)
+#define DISPATCH_KEY CUDA  // torch for ROCm names it so, too
 #elif defined(CPU_KERNEL)
 #define DISPATCH_KEY CPU
 #else
@@ -56,7 +56,7 @@ Tensor rotated(const Tensor& x, const Tensor& cos, const Tensor& sin, bool inver
     return out;
   }
   void* stream = nullptr;
-#if defined(CUDA_KERNEL)
+#if !defined(CPU_KERNEL)
   const torch::stable::accelerator::DeviceGuard guard(x.get_device_index());
   TORCH_ERROR_CODE_CHECK(aoti_torch_get_current_cuda_stream(x.get_device_index(), &stream));
 #endif
