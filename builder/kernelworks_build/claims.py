@@ -8,7 +8,10 @@ from typing import Any
 from kernelworks.model.decode import Node
 from kernelworks.model.variant import ID_PATTERN, BackendFacts, FrameworkFacts, Platform, PythonAbi
 
-__all__ = ["Claims"]
+__all__ = ["ID_MACRO", "Claims"]
+
+ID_MACRO = "TORCH_EXTENSION_NAME"
+"""By what C++ sources call the `id` of the build that they become a part of."""
 
 _NAME = "[a-z0-9][a-z0-9_-]{1,126}"
 _PACKAGE = "[a-z][a-z0-9_]*"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import PurePosixPath
@@ -12,17 +12,19 @@ from kernelworks.model.digest import canonical_json, hash_bytes
 from kernelworks.model.variant import DeviceArchs
 from kernelworks.model.variant_name import Version2, format_version, version_digits
 from kernelworks_build.action import Action, Limits, Mount, Tree
+from kernelworks_build.claims import ID_MACRO
 from kernelworks_build.errors import PlanError
 from kernelworks_build.manifest import Component, Manifest
 from kernelworks_build.manifest.model import Torch, TvmFfi
 from kernelworks_build.matrix import BackendRow, Framework
 from kernelworks_build.plan import PlannedVariant
+from kernelworks_build.suffixes import HOST_SUFFIXES
 from kernelworks_build.toolchain.sysroot import CXX, LINK_FLAGS, SYSTEM_LIBRARIES
 
-__all__ = ["CompileSpec", "build_id", "compile_spec", "make_action"]
+__all__ = ["DIGEST_CHARACTERS", "CompileSpec", "build_id", "compile_spec", "make_action"]
 
-_HOST_SUFFIXES = {".c", ".cc", ".cpp", ".cxx"}
-_HEADER_SUFFIXES = {".cuh", ".def", ".h", ".hh", ".hpp", ".hxx", ".inc", ".inl"}
+DIGEST_CHARACTERS = 8
+"""How many there are at the end of `build_id`, of the digest of what is built."""
 
 _HOST_FLAGS = ("-O3", "-fPIC", "-fno-gnu-unique", "-ffunction-sections", "-fdata-sections")
 _ENV = {
@@ -34,10 +36,10 @@ _ENV = {
     "TMPDIR": "/tmp",  # noqa: S108
     "TZ": "UTC",
 }
-# `jobs` is written by whoever runs the action: how many units run at once decides no byte of the result.
+# `jobs` may be written by whoever runs the action: how many units run at once decides no byte of the result.
 _SCRIPT = (
     "cmake -S /opt/kernelworks -B . -G Ninja -DCOMPILE_JSON=/spec/compile.json > configure.log || "
-    '{ cat configure.log; exit 1; }; exec ninja -k 0 -j "$(cat jobs)"'
+    '{ cat configure.log; exit 1; }; exec ninja -k 0 -j "$(cat jobs 2>/dev/null || nproc)"'
 )
 
 
@@ -61,14 +63,14 @@ class CompileSpec:
 
 def build_id(package: str, backend: str, variant: str, source_digest: str) -> str:
     """Module name and op namespace of one build: equal for equal sources, different for every variant."""
-    return f"_{package}_{backend}_{hash_bytes(f'{source_digest} {variant}'.encode())[:8]}"
+    return f"_{package}_{backend}_{hash_bytes(f'{source_digest} {variant}'.encode())[:DIGEST_CHARACTERS]}"
 
 
 def compile_spec(manifest: Manifest, planned: PlannedVariant, row: BackendRow, ident: str) -> CompileSpec:
     """The compile and link lines of `planned`, for the op namespace `ident`.
 
     Raises:
-        PlanError: A source that nobody would compile, or a framework without a binding.
+        PlanError: A framework without a binding.
     """
     binding = manifest.torch or manifest.tvm_ffi
     if binding is None or planned.against is None:
@@ -79,7 +81,7 @@ def compile_spec(manifest: Manifest, planned: PlannedVariant, row: BackendRow, i
     for component in (item for item in manifest.components_of(row.name) if item.name in planned.components):
         units += [
             _host_unit(source, component.name, planned, defines, component, row)
-            for source in _host_sources(component.src, row.device_suffixes)
+            for source in _host_sources(component.src)
         ]
         units += [
             _device_unit(source, component, planned, defines, row)
@@ -95,8 +97,7 @@ def compile_spec(manifest: Manifest, planned: PlannedVariant, row: BackendRow, i
         *_link_flags(planned, planned.against, row),
     ]
     document = {"schema": 1, "id": ident, "units": units, "link": {"output": output, "command": link}}
-    headers = "stable" if planned.framework.kind == "torch-stable-abi" else "full"
-    return CompileSpec(output, document, row.unit_memory[headers])
+    return CompileSpec(output, document, row.memory_against(planned.framework.kind))
 
 
 def make_action(planned: PlannedVariant, spec: CompileSpec, trees: Mapping[str, Tree]) -> Action:
@@ -118,29 +119,17 @@ def make_action(planned: PlannedVariant, spec: CompileSpec, trees: Mapping[str, 
     )
 
 
-def _host_sources(sources: Iterable[str], device_suffixes: Collection[str] = ()) -> list[str]:
-    """Those of `sources` that the host compiler compiles; the rest are headers and what goes to the device compiler.
-
-    Raises:
-        PlanError: A source that nobody would compile.
-    """
-    kinds = {source: PurePosixPath(source).suffix for source in sources}
-    known = {*_HOST_SUFFIXES, *_HEADER_SUFFIXES, *device_suffixes}
-    lost = [source for source, suffix in kinds.items() if suffix not in known]
-    if lost:
-        raise PlanError(
-            f"nothing compiles {', '.join(f'`{source}`' for source in lost)} here",
-            hint=f"this place takes {', '.join(sorted(known))}; device code goes into a component of its backend",
-            sources=lost,
-        )
-    return [source for source, suffix in kinds.items() if suffix in _HOST_SUFFIXES]
+def _host_sources(sources: Iterable[str]) -> list[str]:
+    """Those of `sources` that the host compiler compiles; the rest are headers and what goes to the device compiler."""
+    return [source for source in sources if PurePosixPath(source).suffix in HOST_SUFFIXES]
 
 
 def _defines(planned: PlannedVariant, row: BackendRow, ident: str) -> list[str]:
     major, minor = planned.framework.version or (0, 0)
+    toolkit = planned.backend.version or (0, 0)
     names = [
-        *row.defines,
-        f"TORCH_EXTENSION_NAME={ident}",
+        *(define.format(major=toolkit[0], minor=toolkit[1]) for define in row.defines),
+        f"{ID_MACRO}={ident}",
     ]
     if planned.python_abi.kind == "abi3":
         names.append(f"Py_LIMITED_API={_hex_version(planned.python_abi.version, 24, 16)}")

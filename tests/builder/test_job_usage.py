@@ -34,3 +34,10 @@ def test_memory_and_time_of_each_command_are_those_of_all_its_processes(tmp_path
     assert ("small.py" in small.command, "large.py" in large.command) == (True, True)
     assert large.max_rss_bytes > 200 << 20 > small.max_rss_bytes
     assert min(small.cpu_seconds, large.cpu_seconds) > 0
+
+
+def test_a_command_that_starts_slowly_is_known_by_what_it_becomes(tmp_path: Path) -> None:
+    scheduler = shutil.copy("/bin/sh", tmp_path / "ninja")
+    script = "(sleep 0.3; exec sh -c 'sleep 0.3; echo -o a.o'); true"  # at first, it is a copy of the scheduler
+    verdict = supervise([str(scheduler), "-c", script], dict(os.environ), Limits(1 << 30, 60), tmp_path / "log")
+    assert ["-o a.o" in job.command and "exec" not in job.command for job in verdict.jobs] == [True]

@@ -98,7 +98,7 @@ name = "square"
 version = 1
 edition = 5
 license = "Apache-2.0"
-backends = ["cpu", "cuda"]
+backends = ["cpu", "cuda", "rocm"]
 
 [torch]
 src = ["torch-ext/torch_binding.cpp"]
@@ -113,7 +113,14 @@ backend = "cuda"
 cuda-capabilities = ["9.0"]
 depends = ["torch"]
 src = ["square.cu"]
+
+[kernel.square_rocm]
+backend = "rocm"
+depends = ["torch"]
+rocm-archs = ["gfx942"]
+src = ["square.cu"]
 """
+BINDING = "host/binding/torch-ext/torch_binding.cpp.o"
 CPU_SOURCE = """
 #include <torch/all.h>
 torch::Tensor square(const torch::Tensor& x) { return at::mm(x, x); }
@@ -140,7 +147,12 @@ def square(bubblewrap: Bwrap, tmp_path: Path) -> Path:  # noqa: ARG001  # it mus
     (folder / "build.toml").write_text(MANIFEST)
     (folder / "torch-ext" / "square" / "__init__.py").touch()
     (folder / "torch-ext" / "torch_binding.cpp").write_text(
-        '#include "registration.h"\nREGISTER_EXTENSION(TORCH_EXTENSION_NAME)\n'
+        """
+        #include <torch/all.h>
+        #include "registration.h"
+        TORCH_LIBRARY_EXPAND(TORCH_EXTENSION_NAME, ops) { ops.def("square(Tensor x) -> Tensor"); }
+        REGISTER_EXTENSION(TORCH_EXTENSION_NAME)
+        """
     )
     (folder / "square.cpp").write_text(CPU_SOURCE)
     (folder / "square.cu").write_text(CUDA_SOURCE)
@@ -155,20 +167,26 @@ def built(kernel_build: Callable[..., Any], folder: Path, variant: str, env: Map
     with zipfile.ZipFile(folder / "dist" / wheel["wheel"]["path"]) as archive:
         (library,) = (name for name in archive.namelist() if name.endswith(".so"))
         (record,) = (name for name in archive.namelist() if name.endswith("/provenance.json"))
-        section = ELFFile(io.BytesIO(archive.read(library))).get_section_by_name(".nv_fatbin")
-        return section.data() if section else b"", json.loads(archive.read(record)).get("headers")
+        elf = ELFFile(io.BytesIO(archive.read(library)))
+        sections = (elf.get_section_by_name(name) for name in (".nv_fatbin", ".hip_fatbin"))
+        code = b"".join(section.data() for section in sections if section)
+        return code, json.loads(archive.read(record)).get("headers")
 
 
 @pytest.mark.slow
 @pytest.mark.sandbox
 @pytest.mark.network
+@pytest.mark.parametrize(
+    ("toolkit", "component"),
+    [("cu130", "square_cuda"), pytest.param("rocm72", "square_rocm", marks=pytest.mark.rocm)],
+)
 def test_device_code_is_the_same_with_slim_and_with_whole_headers(
-    square: Path, kernel_build: Callable[..., Any], fresh_cache: Mapping[str, str]
+    square: Path, kernel_build: Callable[..., Any], fresh_cache: Mapping[str, str], toolkit: str, component: str
 ) -> None:
-    slim, told = built(kernel_build, square, "torch213-*-cu130-*", fresh_cache)
-    assert told == {"device/square_cuda/square.cu.o": "slim"}
+    slim, told = built(kernel_build, square, f"torch213-*-{toolkit}-*", fresh_cache)
+    assert told == {f"device/{component}/square.cu.o": "slim", BINDING: "slim"}
     (square / "build.toml").write_text(f"{MANIFEST}\n[tool.kernelworks]\nslim-headers = false\n")
-    whole, told = built(kernel_build, square, "torch213-*-cu130-*", fresh_cache)
+    whole, told = built(kernel_build, square, f"torch213-*-{toolkit}-*", fresh_cache)
     assert told is None
     assert len(slim) > 0
     assert slim == whole
@@ -181,9 +199,9 @@ def test_what_needs_the_whole_headers_gets_them_and_the_failed_try_is_not_repeat
     square: Path, kernel_build: Callable[..., Any], fresh_cache: Mapping[str, str]
 ) -> None:
     _, told = built(kernel_build, square, "torch213-*-cpu-*", fresh_cache)
-    assert told == {"host/square_cpu/square.cpp.o": "full"}
+    assert told == {"host/square_cpu/square.cpp.o": "full", BINDING: "slim"}
     (square / "torch-ext" / "square" / "__init__.py").write_text("EDITED = True\n")
     again = kernel_build("build", square, "--variant", "torch213-*-cpu-*", "--json", env=fresh_cache)
-    assert again.document["variants"][0]["units-cached"] == 1
+    assert again.document["variants"][0]["units-cached"] == 2
     _, told = built(kernel_build, square, "torch213-*-cpu-*", fresh_cache)
-    assert told == {"host/square_cpu/square.cpp.o": "full"}
+    assert told == {"host/square_cpu/square.cpp.o": "full", BINDING: "slim"}

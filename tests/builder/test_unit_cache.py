@@ -55,12 +55,18 @@ def test_a_build_from_cached_units_is_the_one_that_compiles_all(
     assert compiled(build(*asked)) == {BINDING, shared}
     edit(twin / "torch-ext" / "silu_and_mul" / "__init__.py", "\n", "\nEDITED = True\n")  # another name of its ops
     reused = build(*asked)
-    assert (compiled(reused), reused["units-cached"]) == ({BINDING}, 1)
+    assert (compiled(reused), reused["units-cached"]) == (set(), 2)
     for results in ("actions", "units", "variants"):
         shutil.rmtree(Path(fresh_cache["KERNELWORKS_CACHE"]) / results)
     cold = build(*asked)
     assert (compiled(cold), cold["units-cached"]) == ({BINDING, shared}, 0)
     assert cold["wheel"]["sha256"] == reused["wheel"]["sha256"]
+
+
+def test_an_edit_of_one_file_compiles_that_file_alone(build: Callable[..., Any], twin: Path) -> None:
+    build(*CPU)
+    edit(twin / "cpu" / "silu_and_mul.cpp", "\n", "\nint edited = 1;\n")
+    assert compiled(build(*CPU)) == {KERNEL}
 
 
 def test_of_a_build_that_fails_what_was_compiled_is_kept(

@@ -7,12 +7,14 @@ system headers) count always.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from posixpath import dirname, normpath
+from posixpath import dirname, isfile, normpath
 from typing import Any
 
 from kernelworks.model.digest import hash_file
@@ -45,34 +47,51 @@ def macro(word: str) -> str | None:
 
 @dataclass(frozen=True)
 class Trees:
-    """The trees of an action, as a unit sees them; digests of files are remembered."""
+    """The trees of an action, as a unit sees them; what was looked up is remembered, as no tree changes."""
 
     action: Action
     _digests: dict[str, str] = field(default_factory=dict)
-
-    def locate(self, path: str) -> Path | None:
-        """Where the file or folder `path` of the sandbox lies here."""
-        mount = self.mount_of(path)
-        return mount.tree.path / path.removeprefix(mount.target).lstrip("/") if mount else None
+    _files: dict[str, bool] = field(default_factory=dict)
+    _folders: dict[str, frozenset[str]] = field(default_factory=dict)
 
     def mount_of(self, path: str) -> Mount | None:
         """The mount that `path` lies in."""
-        inside = (mount for mount in self.action.mounts if path == mount.target or path.startswith(f"{mount.target}/"))
-        return max(inside, key=lambda mount: len(mount.target), default=None)
+        inside = f"{path}/"
+        return next((mount for mount in self._innermost_first if inside.startswith(f"{mount.target}/")), None)
 
     def digest(self, path: str) -> str | None:
         """SHA-256 of the file `path`, or None where there is none."""
         if path not in self._digests:
-            file = self.locate(path)
-            if file is None or not file.is_file():
+            if not self.holds(path):
                 return None
-            self._digests[path] = hash_file(file)[1]
+            self._digests[path] = hash_file(Path(self._locate(path)))[1]
         return self._digests[path]
 
     def bytes_of(self, path: str) -> bytes:
         """The content of `path`; none where there is no such file."""
-        file = self.locate(path)
-        return file.read_bytes() if file and file.is_file() else b""
+        return Path(self._locate(path)).read_bytes() if self.holds(path) else b""
+
+    def holds(self, path: str) -> bool:
+        """Whether there is a file `path`."""
+        if path not in self._files:
+            self._files[path] = isfile(self._locate(path))
+        return self._files[path]
+
+    def names_in(self, folder: str) -> frozenset[str]:
+        """The names in `folder`; none where there is no such folder."""
+        if folder not in self._folders:
+            with suppress(OSError):
+                self._folders[folder] = frozenset(os.listdir(self._locate(folder)))  # noqa: PTH208  # names, not paths
+        return self._folders.setdefault(folder, frozenset())
+
+    @cached_property
+    def _innermost_first(self) -> list[Mount]:
+        return sorted(self.action.mounts, key=lambda mount: -len(mount.target))
+
+    def _locate(self, path: str) -> str:
+        """Where `path` of the sandbox lies here; nowhere (an empty text) outside of the mounts. Thousands are asked."""
+        mount = self.mount_of(path)
+        return f"{mount.tree.path}/{path.removeprefix(mount.target)}" if mount else ""
 
     def places_of_headers(self, unit: Unit) -> set[str]:
         """The mounts that `unit` names as places of headers and in no other way."""
@@ -154,13 +173,12 @@ class Reads:
         near = {dirname(path) for path in self.files if path.startswith(f"{_SOURCE}/")}
         places = trees.places_of_headers(unit) | set(_BY_FILE)
         for folder in sorted({*unit.include_folders, *near}):
-            mount, here = trees.mount_of(folder), trees.locate(folder)
-            if mount is None or mount.target not in places or here is None or not here.is_dir():
+            mount = trees.mount_of(folder)
+            if mount is None or mount.target not in places or not (inside := trees.names_in(folder)):
                 continue
-            first = {path.name for path in here.iterdir()} | {".."}
-            for name in (name for part in first for name in self._names.get(part, ())):
+            for name in (name for part in inside | {".."} for name in self._names.get(part, ())):
                 path = normpath(f"{folder}/{name}")
-                if path not in self.files and (there := trees.locate(path)) and there.is_file():
+                if path not in self.files and trees.holds(path):
                     yield path
 
     @cached_property

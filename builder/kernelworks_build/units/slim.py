@@ -7,7 +7,7 @@ else is refused here, before anything runs: see docs/adr for where that can be.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -18,13 +18,13 @@ from kernelworks_build.compile import CompileSpec
 from kernelworks_build.toml import read_toml
 from kernelworks_build.units import directives
 from kernelworks_build.units.reads import macro
+from kernelworks_build.units.texts import own_files, reached
 
 __all__ = ["FOLDER", "slim_set", "with_slim_headers"]
 
 FOLDER = "/opt/kernelworks/slim"
 """Where the sandbox has the slim headers, a folder for each set."""
 
-_SOURCE = "/src/"
 _QUALIFIED = re.compile(rb"\btorch\s*::\s*(\w+)")
 _EITHER = re.compile(rb"\b(?:at|torch)\s*::\s*(\w+)")
 _OPENED = re.compile(rb"\bnamespace\s+(?:\w+\s*=\s*)?(?:::\s*)?(?:at|c10|torch)\b")
@@ -50,7 +50,7 @@ class _Rules:
 
 def with_slim_headers(spec: CompileSpec, source: Path) -> CompileSpec:
     """`spec`, whose units are tried with slim headers where the files in `source` allow it."""
-    files = {path.relative_to(source).as_posix(): path for path in source.rglob("*") if path.is_file()}
+    files = own_files(source)
     changed = [_slimmed(unit, files) for unit in spec.document["units"]]
     return replace(spec, document={**spec.document, "units": changed})
 
@@ -85,25 +85,13 @@ def _set_for(code: list[bytes], rules: _Rules) -> str | None:
 
 
 def _slimmed(unit: dict[str, Any], files: Mapping[str, Path]) -> dict[str, Any]:
-    texts = list(_reached(unit["source"].removeprefix(_SOURCE), files))
+    texts = list(reached(unit, files))
     chosen = slim_set(texts, {name for word in unit["command"] if (name := macro(word))})
     if chosen is None:
         return unit
     command = list(unit["command"])
     command.insert(command.index("-isystem"), f"-I{FOLDER}/{chosen}")
     return {**unit, "command": command, "slim": f"{FOLDER}/{chosen}"}
-
-
-def _reached(source: str, files: Mapping[str, Path]) -> Iterator[bytes]:
-    """The texts of `source` and of every file that it may include, wherever the search for it would end."""
-    waiting, seen = [source], {source}
-    while waiting:
-        text = files[waiting.pop()].read_bytes()
-        yield text
-        tails = {re.sub(r"^(?:\.{1,2}/)*", "", name) for name in directives.includes(text)}
-        new = {path for path in files if path not in seen and any(f"/{path}".endswith(f"/{tail}") for tail in tails)}
-        seen |= new
-        waiting += sorted(new)
 
 
 def _any(patterns: list[str]) -> re.Pattern[str]:

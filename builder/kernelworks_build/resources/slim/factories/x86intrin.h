@@ -1,0 +1,2 @@
+#pragma once
+#include "../tensor/x86intrin.h"
