@@ -16,7 +16,7 @@ from kernelworks.host import HostEnv
 from kernelworks.lookup import Absent
 from kernelworks.model.cpu_features import single_flags
 from kernelworks.model.variant import BackendFacts, DeviceArchs, FrameworkFacts, Platform, PythonAbi, Variant
-from kernelworks.model.variant_name import format_version, parse_version
+from kernelworks.model.variant_name import Version2, format_version, parse_version
 
 __all__ = ["Accepted", "Rank", "Reason", "Rejected", "Verdict", "judge", "rank_of", "shortfalls"]
 
@@ -177,7 +177,7 @@ def _framework(needs: FrameworkFacts, host: HostEnv) -> Iterator[Reason]:
         return
     wanted = format_version(needs.version)
     if needs.kind == "tvm-ffi":
-        yield Reason(f"needs tvm-ffi {wanted}, for which this version of kernelworks has no loader")
+        yield from _tvm_ffi(needs.version, host.tvm_ffi)
         return
     exact = needs.kind == "torch"
     remedy = f'install it: `pip install "torch{f"=={wanted}.*" if exact else f">={wanted}"}"`'
@@ -192,6 +192,15 @@ def _framework(needs: FrameworkFacts, host: HostEnv) -> Iterator[Reason]:
     if needs.cxx11 not in (None, host.cxx11):
         ours, theirs = ("C++11", "older") if needs.cxx11 else ("older", "C++11")
         yield Reason(f"needs a torch with the {ours} string ABI, and this one has the {theirs} one")
+
+
+def _tvm_ffi(needed: Version2, found: str | None) -> Iterator[Reason]:
+    wanted = format_version(needed)
+    remedy = f'install it: `pip install "apache-tvm-ffi=={wanted}.*"`'
+    if found is None:
+        yield Reason(f"needs tvm-ffi {wanted}, and it is not installed", remedy)
+    elif parse_version(found) != needed:
+        yield Reason(f"needs exactly tvm-ffi {wanted}, and this is tvm-ffi {found}", remedy)
 
 
 def _offer(host: HostEnv, backend: str) -> HostBackend | None:

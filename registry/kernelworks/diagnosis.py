@@ -67,6 +67,10 @@ def _suits(host: HostEnv, offer: HostBackend) -> Iterator[Suit]:
         ):
             name = VariantName(kind, torch, cxx11, offer.name, offer.version, host.cpu, host.os)
             yield Suit(str(name), "; ".join(filter(None, (floors, toolkits))), offer.name, default)
+    if host.tvm_ffi:
+        release = parse_version(host.tvm_ffi)
+        name = VariantName("tvm-ffi", release, None, offer.name, offer.version, host.cpu, host.os)
+        yield Suit(str(name), toolkits, offer.name, default)
     yield Suit(
         str(VariantName("torch", None, None, offer.name, None, None, None)), "`torch-universal`", offer.name, default
     )

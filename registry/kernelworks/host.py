@@ -22,6 +22,7 @@ from kernelworks.model.variant_name import Version2, format_version, parse_versi
 __all__ = ["HostEnv", "Libc", "describe", "detect"]
 
 _VERSION = "[0-9]{1,4}[.][0-9]{1,4}"
+_RELEASE = f"{_VERSION}[0-9A-Za-z.+_-]{{0,64}}"
 _WORD = "[a-z][a-z0-9_]{0,31}"
 _CPU_INFO = Path("/proc/cpuinfo")
 _CPUS = {"amd64": "x86_64", "arm64": "aarch64"}
@@ -53,6 +54,7 @@ class HostEnv:
         os: `linux`, `darwin`, `windows`.
         libc: The C library where it tells its name and version.
         cpu_features: Flags of the CPU as the Linux kernel names them, sorted; empty where the system tells none.
+        tvm_ffi: tvm-ffi's own version text, or None where it is not installed.
     """
 
     python: Version2
@@ -65,6 +67,7 @@ class HostEnv:
     os: str
     libc: Libc | None
     cpu_features: tuple[str, ...] = ()
+    tvm_ffi: str | None = None
 
     @property
     def default_backend(self) -> str:
@@ -83,12 +86,14 @@ class HostEnv:
             "os": self.os,
             "libc": str(self.libc) if self.libc else None,
             "cpu-features": list(self.cpu_features),
+            "tvm-ffi": self.tvm_ffi,
         }
 
     @classmethod
     def from_json(cls, node: Node) -> HostEnv:
         """The process that `node` describes as `to_json` does; every fault names its key path."""
         torch, cxx11, libc, features = (node.opt(key) for key in ("torch", "cxx11-abi", "libc", "cpu-features"))
+        tvm_ffi = node.opt("tvm-ffi")
         backends = node.get("backends")
         found = backends.items(_backend)
         if not found:
@@ -97,13 +102,14 @@ class HostEnv:
             python=_version(node.get("python")),
             implementation=node.get("implementation").text(pattern=_WORD),
             free_threaded=node.get("free-threaded").flag(),
-            torch=torch.text(pattern=f"{_VERSION}[0-9A-Za-z.+_-]{{0,64}}") if torch else None,
+            torch=torch.text(pattern=_RELEASE) if torch else None,
             cxx11=cxx11.flag() if cxx11 else None,
             backends=found,
             cpu=node.get("cpu").text(pattern=_WORD),
             os=node.get("os").text(pattern=_WORD),
             libc=_libc_of(libc) if libc else None,
             cpu_features=features.items(lambda one: one.text(pattern=CPU_FEATURE_PATTERN)) if features else (),
+            tvm_ffi=tvm_ffi.text(pattern=_RELEASE) if tvm_ffi else None,
         )
 
 
@@ -157,6 +163,7 @@ def describe(torch: Any) -> HostEnv:
         os=platform.system().lower(),
         libc=_libc(),
         cpu_features=_cpu_features(),
+        tvm_ffi=_tvm_ffi(),
     )
 
 
@@ -170,6 +177,17 @@ def _torch() -> Any:
             f"torch is installed, but importing it failed: {type(error).__name__}: {error}",
             hint='repair it, so that `python -c "import torch"` works',
         ) from error
+
+
+def _tvm_ffi() -> str | None:
+    """What its package says: importing it takes seconds, and few kernels need it."""
+    if importlib.util.find_spec("tvm_ffi") is None:
+        return None
+    from importlib import metadata  # noqa: PLC0415  # slow to import, and few machines have tvm-ffi
+
+    with suppress(metadata.PackageNotFoundError):
+        return metadata.version("apache-tvm-ffi")
+    return None
 
 
 def _cpu_features() -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """What may be loaded: the variants of a revision or folder, and how the verified folder of one of them is had.
 
-Without a version, those come first that are newest and not withdrawn; if all are withdrawn, the newest of them.
+Without a version, those come first that are newest and not yanked; if all are yanked, the newest of them.
 """
 
 from __future__ import annotations
@@ -216,7 +216,7 @@ class _Published:
             yield f"`{asked}` is deprecated: {said.deprecated or 'its publisher gives no reason'}"
         if said.yanked is not None:
             reason = said.yanked or "its publisher gives no reason"
-            yield f"commit `{said.commit}` of `{asked}` was withdrawn: {reason}; use another version"
+            yield f"commit `{said.commit}` of `{asked}` was yanked: {reason}; use another version"
 
 
 def _store() -> Store:

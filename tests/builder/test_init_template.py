@@ -2,21 +2,70 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from itertools import combinations
 from pathlib import Path
 
 import pytest
 
 from kernelworks.errors import UsageError
-from kernelworks_build import template
-from kernelworks_build.manifest import check_manifest
+from kernelworks_build import resources, template
+from kernelworks_build.manifest import MANIFEST, check_manifest, read_manifest
 from kernelworks_build.template import create, templates
+from kernelworks_build.toml import read_toml
+
+WRITTEN_FOR = {
+    name: tuple(read_toml(resources.TEMPLATES / name / MANIFEST)["general"]["backends"]) for name in templates()
+}
+PARTS = [
+    (name, chosen)
+    for name, backends in WRITTEN_FOR.items()
+    for size in range(1, len(backends) + 1)
+    for chosen in combinations(backends, size)
+]
+"""Every template with every choice of its backends."""
 
 
 @pytest.mark.parametrize("name", templates())
 def test_every_template_gives_a_kernel_without_a_fault(tmp_path: Path, name: str) -> None:
     folder = create("my-org/toy-kernel", name, tmp_path / "toy")
     assert check_manifest(folder) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "backends"), PARTS, ids=lambda part: part if isinstance(part, str) else "-".join(part)
+)
+def test_a_part_of_a_template_is_a_kernel_without_a_fault(tmp_path: Path, name: str, backends: tuple[str, ...]) -> None:
+    folder = create("my-org/toy-kernel", name, tmp_path / "toy", backends)
+    assert check_manifest(folder) == []
+    manifest = read_manifest(folder)
+    assert manifest.backends == backends
+    assert {component.backend for component in manifest.components} <= set(backends)
+    for path in (path for path in folder.rglob("*") if path.is_file()):
+        text = path.read_text()
+        assert not re.search("__(WITH|WITHOUT|END|BACKENDS)", text), path
+        if path.suffix == ".py":
+            compile(text, path, "exec")
+
+
+def test_only_what_a_backend_needs_is_copied(tmp_path: Path) -> None:
+    folder = create("toy-kernel", "stable_abi", tmp_path / "toy", ["cuda"])
+    assert "for CUDA:" in (folder / "README.md").read_text()
+    assert not (folder / "cpu").exists()
+    assert (folder / "cuda" / "silu_and_mul.cu").is_file()
+    package = create("toy-kernel", "triton", tmp_path / "other", ["cpu"]) / "torch-ext" / "toy_kernel"
+    assert sorted(path.name for path in package.iterdir()) == ["__init__.py", "by_torch.py"]
+
+
+def test_a_backend_that_the_template_lacks_is_answered_with_templates_that_have_it(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is not written for `cuda` \\(it is for: cpu\\)") as caught:
+        create("toy-kernel", "cpu", tmp_path / "toy", ["cuda", "cpu"])
+    assert "multi_backend" in str(caught.value.hint)
+    with pytest.raises(UsageError) as caught:
+        create("toy-kernel", "cpu", tmp_path / "toy", ["cud"])
+    assert caught.value.hint == "did you mean `cuda`?"
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_empty_folder_is_taken_and_nothing_else_is_left_beside_it(tmp_path: Path) -> None:

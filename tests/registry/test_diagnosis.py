@@ -30,9 +30,11 @@ def test_a_backend_without_a_visible_device_is_left_out(host: HostEnv) -> None:
     assert {suit.backend for suit in suits(here)} == {"cpu"}
 
 
-def test_without_torch_only_uncompiled_kernels_would_load(host: HostEnv) -> None:
+def test_without_torch_only_uncompiled_kernels_and_those_for_tvm_ffi_would_load(host: HostEnv) -> None:
     here = dataclasses.replace(host, torch=None, cxx11=None)
     assert [suit.name for suit in suits(here)] == ["torch-cpu"]
+    here = dataclasses.replace(here, tvm_ffi="0.1.12")
+    assert [suit.name for suit in suits(here)] == ["tvm-ffi01-cpu-x86_64-linux", "torch-cpu"]
 
 
 def test_a_usual_process_has_no_problem(host: HostEnv) -> None:

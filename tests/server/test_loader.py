@@ -110,7 +110,7 @@ def test_a_long_list_comes_in_pages(start_server: Any, requests: list[str]) -> N
 
 
 @pytest.mark.usefixtures("requests")
-def test_a_withdrawn_version_is_passed_over_and_told_to_who_names_it(
+def test_a_yanked_version_is_passed_over_and_told_to_who_names_it(
     server: Server, caplog: pytest.LogCaptureFixture
 ) -> None:
     token = server.user("ann")
@@ -123,7 +123,7 @@ def test_a_withdrawn_version_is_passed_over_and_told_to_who_names_it(
     with caplog.at_level(logging.WARNING):
         assert kernel(server).double(2) == 4
         assert get_kernel("ann/relu", version=2, registry=server.url, trust_remote_code=True).double(2) == 6
-    assert f"commit `{commit}` of `ann/relu` was withdrawn: it triples; 50% off" in caplog.text
+    assert f"commit `{commit}` of `ann/relu` was yanked: it triples; 50% off" in caplog.text
     assert caplog.text.count("`ann/relu` is deprecated: use `ann/gelu`") == 1
 
 

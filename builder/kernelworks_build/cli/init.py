@@ -16,13 +16,16 @@ def command(
     name: Annotated[str, typer.Argument(help="Kernel name (silu-and-mul), or org/name.", metavar="NAME")],
     *,
     template: Annotated[str, typer.Option("--template", help="Which starter kernel.", metavar="NAME")] = "stable_abi",
+    backends: Annotated[
+        str, typer.Option("--backends", help="Only for these backends of it: cpu,cuda.", metavar="LIST")
+    ] = "",
     directory: Annotated[
         Path | None, typer.Option("--dir", help="Where to create it; without it, ./NAME.", metavar="FOLDER")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Create a kernel that builds, is tested and does something useful."""
-    folder = create(name, template, directory)
+    folder = create(name, template, directory, [one.strip() for one in backends.split(",") if one.strip()])
     if as_json:
         print_json({"folder": str(folder), "template": template})
         return

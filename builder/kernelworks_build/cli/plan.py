@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,7 +13,8 @@ import typer
 from kernelworks.model.variant_name import format_version
 from kernelworks_build.cli.console import print_json, print_table
 from kernelworks_build.cli.project import ArchOption, ProjectArgument, VariantOption, open_plan
-from kernelworks_build.plan import BuildPlan
+from kernelworks_build.matrix import Matrix
+from kernelworks_build.plan import BuildPlan, PlannedVariant
 
 
 class Format(str, Enum):
@@ -28,14 +31,15 @@ def command(
     variant: VariantOption = None,
     arch: ArchOption = None,
     output: Annotated[
-        Format, typer.Option("--format", help="table, json, or github: a matrix for GitHub Actions.", metavar="NAME")
+        Format,
+        typer.Option("--format", help="table, json, or github: a matrix for Actions, in one line.", metavar="NAME"),
     ] = Format.TABLE,
     as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
 ) -> None:
     """Print the variants that `build` would make, without making them."""
     _, plan, _ = open_plan(project, variant, arch)
     if output is Format.GITHUB:
-        print_json({"include": [{"variant": item.name} for item in plan.variants]})
+        sys.stdout.write(f"{json.dumps({'include': list(map(_job, plan.variants))})}\n")  # outputs are lines there
     elif as_json or output is Format.JSON:
         print_json(_document(plan))
     else:
@@ -54,7 +58,20 @@ def command(
             ),
         )
         if plan.skipped:
-            print_table("not built", ("what", "why"), ((item.subject, item.reason) for item in plan.skipped))
+            rows = (("\n".join(subjects), reason) for reason, subjects in plan.reasons.items())
+            print_table("not built", ("what", "why"), rows)
+
+
+def _job(item: PlannedVariant) -> dict[str, Any]:
+    """What one job of a GitHub matrix is told."""
+    row = Matrix.load().backends[item.backend.kind] if item.trees else None
+    return {
+        "variant": item.name,
+        "backend": item.backend.kind,
+        "toolkit": format_version(item.backend.version) if item.backend.version else "",
+        "archs": ",".join(item.backend.archs.spelled()),
+        "unit-memory": row.memory_against(item.framework.kind) if row else 0,
+    }
 
 
 def _document(plan: BuildPlan) -> dict[str, Any]:
@@ -68,7 +85,7 @@ def _document(plan: BuildPlan) -> dict[str, Any]:
                 "platform": item.platform.to_json(),
                 "torch-headers": item.headers.release if item.headers and item.torch_releases else None,
                 "torch-releases": list(item.torch_releases),
-                "locks": list(item.trees),
+                "locks": list(item.locks),
             }
             for item in plan.variants
         ],

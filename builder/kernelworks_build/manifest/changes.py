@@ -8,8 +8,9 @@ from collections.abc import Iterable
 from kernelworks_build.manifest.document import Document
 from kernelworks_build.manifest.positions import DocumentPath
 
-__all__ = ["append", "insert", "remove", "rename", "replace_value"]
+__all__ = ["append", "insert", "remove", "remove_table", "rename", "replace_value"]
 
+_LINE_WITH_COMMENT = re.compile(r"(?:^[ \t]*#.*\n)*^[^\n]*\Z", re.MULTILINE)
 _COMMA = re.compile(r"\s*,[ \t]*")
 
 
@@ -51,6 +52,17 @@ def remove(document: Document, path: DocumentPath) -> Document:
     return document.edited(start, end + (not comment), comment)
 
 
+def remove_table(document: Document, path: DocumentPath) -> Document:
+    """`document` without the table whose header names `path`, and without the comment above it."""
+    text, layout = document.content, document.layout
+    headers = sorted({_block_start(text, at) for at in layout.headers} | {len(text)})
+    start = _block_start(text, layout.keys[path])
+    end = headers[headers.index(start) + 1]
+    if end == len(text):  # the blank line above goes with the last table
+        start = len(text[:start].rstrip()) + 1
+    return document.edited(start, end, "")
+
+
 def append(
     document: Document, header: str, *statements: str, like: DocumentPath = (), keys: Iterable[str] = ()
 ) -> Document:
@@ -64,6 +76,12 @@ def append(
         new += f"{content[there.key : there.end]}\n"
         places += origins[there.key : there.end + 1]
     return document.edited(len(content), len(content), new, places)
+
+
+def _block_start(text: str, offset: int) -> int:
+    """Where the line of `offset` starts, with the lines of comment directly above it."""
+    found = _LINE_WITH_COMMENT.search(text, 0, offset)
+    return found.start() if found else 0
 
 
 def _line_end(text: str, offset: int) -> int:

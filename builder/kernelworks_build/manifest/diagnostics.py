@@ -14,7 +14,7 @@ __all__ = ["Diagnostic", "Fault", "Severity", "count", "cut", "nearest", "propos
 
 Severity = Literal["error", "warning"]
 
-_SHOWN = 60
+_SHOWN = 100
 
 
 @dataclass(frozen=True)

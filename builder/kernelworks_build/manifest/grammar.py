@@ -20,8 +20,7 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 from kernelworks.errors import UsageError
 from kernelworks.model.variant_name import Version2, known_backends
 from kernelworks.transport.repo_id import check_repo_id
-from kernelworks_build.capabilities import Capability
-from kernelworks_build.manifest.archs import arch_kinds
+from kernelworks_build.archs import arch_kinds
 from kernelworks_build.manifest.dependencies import cxx_dependencies
 from kernelworks_build.manifest.diagnostics import propose, show
 
@@ -247,17 +246,18 @@ def _flag(text: str) -> str:
 
 
 def _cuda_capability(text: str) -> str:
-    try:
-        return str(Capability.parse(text))
-    except ValueError:
+    kind = arch_kinds()["cuda-capabilities"]
+    if not kind.parse(text):
         meant = re.fullmatch(r"(?:sm_|compute_)?([0-9]{1,2})\.?([0-9])([af]?)", text.lower())
-        hint = f"did you mean `{meant[1]}.{meant[2]}{meant[3]}`?" if meant else arch_kinds()["cuda-capabilities"].hint
-        raise refuse(f"{show(text)} is not a compute capability", hint) from None
+        hint = f"did you mean `{meant[1]}.{meant[2]}{meant[3]}`?" if meant else kind.hint
+        raise refuse(f"{show(text)} is not a {kind.what}", hint)
+    return text
 
 
 def _gfx_arch(text: str) -> str:
-    if not re.fullmatch("gfx[0-9a-f]+", text):
-        raise refuse(f"{show(text)} is not a ROCm architecture", arch_kinds()["rocm-archs"].hint)
+    kind = arch_kinds()["rocm-archs"]
+    if not kind.parse(text):
+        raise refuse(f"{show(text)} is not a {kind.what}", f"{kind.examples}; {kind.hint}")
     return text
 
 
@@ -278,4 +278,4 @@ Folders = Annotated[tuple[ProjectPath, ...], AfterValidator(each_once)]
 Sources = Annotated[tuple[ProjectPath, ...], Field(min_length=1), AfterValidator(each_once)]
 Flag = Annotated[str, Checked(_flag, {"minLength": 1})]
 CudaCapability = Annotated[str, Checked(_cuda_capability, {"pattern": r"^[0-9]{1,2}\.[0-9][af]?(\+PTX)?$"})]
-GfxArch = Annotated[str, Checked(_gfx_arch, {"pattern": "^gfx[0-9a-f]+$"})]
+GfxArch = Annotated[str, Checked(_gfx_arch, {"pattern": "^gfx[0-9a-f]+(:sramecc[+-])?(:xnack[+-])?$"})]

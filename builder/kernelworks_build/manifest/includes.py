@@ -12,12 +12,12 @@ from kernelworks_build.manifest.diagnostics import Fault
 from kernelworks_build.manifest.document import Document
 from kernelworks_build.manifest.files import well_formed
 from kernelworks_build.manifest.positions import DocumentPath
+from kernelworks_build.suffixes import HEADER_SUFFIXES
 
 __all__ = ["include_faults"]
 
 _DIRECTIVE = re.compile(r'^[ \t]*#[ \t]*(?:include|import)[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>|([A-Za-z_]))', re.MULTILINE)
 _UNUSED = "remove it if nothing else reads it"
-_HEADERS = {".cuh", ".h", ".hh", ".hpp", ".hxx", ".inc", ".inl"}
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def include_faults(document: Document, project: Path) -> Iterator[Fault]:
     if any(source.computed for source in sources):
         return
     for header, path in listed.items():
-        if header not in included and PurePosixPath(header).suffix in _HEADERS:
+        if header not in included and PurePosixPath(header).suffix in HEADER_SUFFIXES:
             yield Fault("unused-source", path, f"no source includes `{header}`", _UNUSED, "warning")
 
 

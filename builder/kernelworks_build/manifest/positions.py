@@ -62,12 +62,14 @@ class Layout:
         values: The value; of a table with a header, the key in the header.
         statements: Everything that is given by itself, not by a header.
         mentions: Start and end of every place where the key is written: `a` in `[a]` and in `[a.b]`.
+        headers: Where the last keys of all headers are written, in order.
     """
 
     keys: Mapping[DocumentPath, int]
     values: Mapping[DocumentPath, int]
     statements: Mapping[DocumentPath, Statement]
     mentions: Mapping[DocumentPath, Sequence[tuple[int, int]]]
+    headers: Sequence[int]
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,7 @@ def scan(text: str) -> Layout:
     """The offsets in `text`, a valid TOML document whose lines end in a single newline character."""
     scanner = _Scanner(text)
     scanner.document()
-    return Layout(scanner.keys, scanner.values, scanner.statements, scanner.mentions)
+    return Layout(scanner.keys, scanner.values, scanner.statements, scanner.mentions, scanner.headers)
 
 
 def place_in(text: str) -> Callable[[int], Place]:
@@ -120,6 +122,7 @@ class _Scanner:
         self.statements: dict[DocumentPath, Statement] = {}
         self.mentions: dict[DocumentPath, list[tuple[int, int]]] = defaultdict(list)
         self.array_tables: dict[DocumentPath, int] = {}
+        self.headers: list[int] = []
 
     def document(self) -> None:
         prefix: DocumentPath = ()
@@ -163,6 +166,7 @@ class _Scanner:
         brackets = 2 if self.text.startswith("[[", self.at) else 1
         self.at += brackets
         path, _, offset = self._dotted(())
+        self.headers.append(offset)
         self.at += brackets
         if brackets == 1:
             self._put(path, offset, offset)

@@ -17,6 +17,7 @@ from kernelworks_build.manifest.files import MANIFEST, file_faults
 from kernelworks_build.manifest.grammar import EDITION
 from kernelworks_build.manifest.includes import include_faults
 from kernelworks_build.manifest.model import FRAMEWORKS, Manifest
+from kernelworks_build.manifest.ops import foreign_ops
 from kernelworks_build.manifest.rules import RULES
 from kernelworks_build.manifest.syntax import syntax_errors
 from kernelworks_build.manifest.wording import faults_of, unknown_table
@@ -71,7 +72,7 @@ def check_manifest(project: Path, *, files: bool = True) -> list[Diagnostic]:
     document, file = found.upgraded.document, str(project / MANIFEST)
     includes = {Diagnostic.of(fault, document.positions, file) for fault in include_faults(document, project)}
     diagnostics = sorted({*found.diagnostics, *includes}, key=lambda one: one.place)
-    return [*diagnostics, *syntax_errors(found.manifest, project)]
+    return [*diagnostics, *syntax_errors(found.manifest, project), *foreign_ops(found.manifest, project)]
 
 
 def require(diagnostics: Sequence[Diagnostic], *, strict: bool = False) -> None:

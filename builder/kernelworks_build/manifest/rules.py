@@ -12,13 +12,15 @@ from typing import Any
 from pydantic_core import PydanticCustomError
 
 from kernelworks.model.variant_name import known_backends
-from kernelworks_build.manifest.archs import arch_kinds
+from kernelworks_build.archs import arch_kinds
+from kernelworks_build.capabilities import settled
 from kernelworks_build.manifest.backends import COMPONENTS
 from kernelworks_build.manifest.diagnostics import Fault, Severity, show
 from kernelworks_build.manifest.document import Document
 from kernelworks_build.manifest.grammar import Version
 from kernelworks_build.manifest.model import FRAMEWORKS, TorchNoarch
 from kernelworks_build.manifest.positions import DocumentPath
+from kernelworks_build.manifest.sources import sources_are_compiled
 from kernelworks_build.manifest.table import kebab
 from kernelworks_build.toml import read_toml
 
@@ -139,10 +141,21 @@ def archs_exist(document: Document) -> Iterator[Fault]:
     for key, kind in arch_kinds().items():
         for table in document.unit_tables():
             texts = document.texts(*table, key)
-            strange = [(path, text) for path, text in texts if kind.base(text) not in (None, *kind.known)]
+            parsed = ((path, text, kind.parse(text)) for path, text in texts)
+            strange = [(path, text) for path, text, arch in parsed if arch and arch.base not in kind.known]
             severity: Severity = "error" if len(strange) == len(texts) else "warning"  # there would be no device code
             for path, text in strange:
                 yield Fault("unknown-arch", path, f"no toolkit compiles for {show(text)}", kind.hint, severity)
+
+
+def archs_go_together(document: Document) -> Iterator[Fault]:
+    for key, kind in arch_kinds().items():
+        for table in document.unit_tables():
+            parsed = [kind.parse(text) for _, text in document.texts(*table, key)]
+            try:
+                settled((arch for arch in parsed if arch), kind)
+            except ValueError as error:
+                yield Fault("excluded-arch", (*table, key), str(error))
 
 
 RULES: tuple[Rule, ...] = (
@@ -156,6 +169,8 @@ RULES: tuple[Rule, ...] = (
     lists_have_no_duplicates,
     flags_are_the_authors,
     archs_exist,
+    archs_go_together,
+    sources_are_compiled,
 )
 
 

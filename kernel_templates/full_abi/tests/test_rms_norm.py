@@ -5,8 +5,16 @@ import pytest
 import torch
 from torch.nn import functional
 
+# __WITH cuda__
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+# __END__
+# __WITHOUT cuda__
+DEVICE = "cpu"
+# __END__
 EPS = 1e-6
+# __WITHOUT cpu__
+pytestmark = pytest.mark.skipif(DEVICE == "cpu", reason="the kernel needs a GPU")
+# __END__
 
 each_dtype = pytest.mark.parametrize(
     "dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16], ids=str

@@ -1,6 +1,6 @@
 // The border between the torch binding and the compute code: plain pointers, no torch header.
 //
-// A variant compiles exactly one implementation, cpu/ or cuda/. Because device code does not include
+// A variant compiles exactly one implementation. Because device code does not include
 // torch, one compiled .cu object serves every torch version.
 #pragma once
 

@@ -8,7 +8,15 @@ import pytest
 import torch
 from torch.nn import functional
 
+# __WITH cuda__
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+# __END__
+# __WITHOUT cuda__
+DEVICE = "cpu"
+# __END__
+# __WITHOUT cpu__
+pytestmark = pytest.mark.skipif(DEVICE == "cpu", reason="the kernel needs a GPU")
+# __END__
 DTYPES = [torch.float32, torch.float64, torch.bfloat16, torch.float16]
 # One value, rows that are not multiples of 16 bytes, three dimensions, several threads, nothing at all.
 SHAPES = [(2,), (3, 10), (5, 7, 34), (1, 28672), (64, 2048), (0, 8), (4, 0)]

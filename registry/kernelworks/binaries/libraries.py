@@ -5,20 +5,23 @@ from __future__ import annotations
 import ctypes
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from kernelworks import settings
-from kernelworks.binaries.symbols import torch_folder
+from kernelworks.binaries.symbols import library_folder
 
 __all__ = ["unresolved"]
 
 _LINKER_CACHE = Path("/etc/ld.so.cache")
+_FRAMEWORKS = ("torch", "tvm_ffi")
+"""Packages that open their libraries when they are imported, and kernels import them."""
+
 _ALWAYS_SEARCHED = (Path("/lib64"), Path("/usr/lib64"), Path("/lib"), Path("/usr/lib"))
 
 
 def unresolved(names: Iterable[str]) -> tuple[str, ...]:
-    """Those of `names` (SONAMEs) that are nowhere: not loaded, not in torch's folder, not where ld.so(8) searches.
+    """Those of `names` (SONAMEs) that are nowhere: not loaded, of no framework, not where ld.so(8) searches.
 
     Empty without the linker's cache: on such a system nobody can tell without loading.
     """
@@ -26,13 +29,18 @@ def unresolved(names: Iterable[str]) -> tuple[str, ...]:
         known = _LINKER_CACHE.read_bytes()
     except OSError:
         return ()
-    own = torch_folder()
-    folders = (*settings.library_path(), *_ALWAYS_SEARCHED, *([own] if own else ()))
     return tuple(
         name
         for name in names
-        if not (_is_loaded(name) or _is_listed(name, known) or any((folder / name).is_file() for folder in folders))
+        if not (_is_loaded(name) or _is_listed(name, known) or any((folder / name).is_file() for folder in _searched()))
     )
+
+
+def _searched() -> Iterator[Path]:
+    """Folders with libraries; those of frameworks come last, for they are looked for themselves."""
+    yield from settings.library_path()
+    yield from _ALWAYS_SEARCHED
+    yield from filter(None, map(library_folder, _FRAMEWORKS))
 
 
 def _is_loaded(name: str) -> bool:

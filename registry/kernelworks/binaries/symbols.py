@@ -20,7 +20,7 @@ from kernelworks.host import HostEnv
 from kernelworks.model.torch_symbols import library_patterns, symbol_pattern
 from kernelworks.model.variant import Variant
 
-__all__ = ["missing", "missing_of_files", "torch_folder"]
+__all__ = ["library_folder", "missing", "missing_of_files", "torch_folder"]
 
 _Stamp = tuple[str, int, int]
 """A file that has not changed: path, size in bytes, time of the last change in nanoseconds."""
@@ -54,8 +54,13 @@ def missing_of_files(paths: Iterable[Path], host: HostEnv) -> tuple[str, ...]:
 
 
 def torch_folder() -> Path | None:
-    """The folder `lib` of the installed torch, found without importing it; None where there is none."""
-    module = sys.modules.get("torch") or importlib.util.find_spec("torch")
+    """The folder `lib` of the installed torch; None where there is none."""
+    return library_folder("torch")
+
+
+def library_folder(package: str) -> Path | None:
+    """The folder `lib` of an installed package, found without importing it; None where there is none."""
+    module = sys.modules.get(package) or importlib.util.find_spec(package)
     origin = getattr(module, "__file__", None) or getattr(module, "origin", None)
     return Path(origin).parent / "lib" if origin else None
 

@@ -23,7 +23,7 @@ _HEAD = ("version", "variant", "archs", "glibc", "hermetic", "bytes", "sha256")
 
 
 def run(arguments: argparse.Namespace) -> Output:
-    """Every version of a repository with its variants, and which ones are withdrawn."""
+    """Every version of a repository with its variants, and which ones are yanked."""
     repo_id = arguments.repo_id
     transports = (connect(one, settings.cache_layers()) for one in registries_of(arguments.registry))
     transport, refs = first_having(repo_id, transports, lambda one: (one, one.versions(repo_id)))
@@ -58,7 +58,7 @@ def _read(transport: Transport, repo_id: str, version: int, commit: str) -> tupl
 
 def _yanks(refs: Mapping[int, Ref]) -> list[str]:
     yanked = {version: ref.yanked for version, ref in refs.items() if ref.yanked is not None}
-    return [f"version {version} is withdrawn: {why or 'no reason is given'}" for version, why in yanked.items()]
+    return [f"version {version} is yanked: {why or 'no reason is given'}" for version, why in yanked.items()]
 
 
 def _json(variant: Variant) -> dict[str, Any]:

@@ -15,7 +15,7 @@ __all__ = ["ListedFile", "Ref", "Revision", "Tree"]
 
 @dataclass(frozen=True)
 class Ref:
-    """What a ref points to: a commit, and why its publisher has withdrawn it, if so."""
+    """What a ref points to: a commit, and why its publisher has yanked it, if so."""
 
     commit: str
     yanked: str | None = None
@@ -100,7 +100,7 @@ class Revision:
         commit: Its id.
         index: The bytes of its index; None where another program has built it.
         tree: Where its files are read where it has no index.
-        yanked: Why its publisher has withdrawn this commit, if so.
+        yanked: Why its publisher has yanked this commit, if so.
         deprecated: What its publisher says to who still uses the repository, if anything.
         etag: The registry's tag for the bytes of the index, which it may be asked with.
     """

@@ -98,7 +98,7 @@ def test_kernels_without_an_index_are_locked_by_the_digest_of_their_files(hub: H
     assert get_locked_kernel(REPO, lockfile=lockfile, trust_remote_code=True).value == 1
 
 
-def test_info_lists_kernels_without_an_index_and_what_is_withdrawn(
+def test_info_lists_kernels_without_an_index_and_what_is_yanked(
     hub: Hub, pack: Pack, capsys: pytest.CaptureFixture[str]
 ) -> None:
     hub.publish_foreign(1, {"torch-cpu": {"__init__.py": b"value = 1\n"}})
@@ -111,7 +111,7 @@ def test_info_lists_kernels_without_an_index_and_what_is_withdrawn(
     assert main(["info", REPO]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[3].split() == ["1", "torch-cpu", "-", "-", "no", "-", "-"]
-    assert lines[4] == "version 2 is withdrawn: wrong sums"
+    assert lines[4] == "version 2 is yanked: wrong sums"
 
 
 def test_list_names_what_was_fetched_and_never_loaded(

@@ -1,4 +1,4 @@
-"""What a publisher has to say to those who load: withdrawn, deprecated, renamed."""
+"""What a publisher has to say to those who load: yanked, deprecated, renamed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def two_versions(hub: Hub, pack: Pack) -> Hub:
     return hub
 
 
-def test_a_withdrawn_version_is_passed_over_without_a_word(two_versions: Hub, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_yanked_version_is_passed_over_without_a_word(two_versions: Hub, caplog: pytest.LogCaptureFixture) -> None:
     two_versions.yanked[two_versions.repos[REPO]["v2"]] = "wrong on odd sizes"
     assert load().x == 1
     assert explain(REPO).version == 1
@@ -44,7 +44,7 @@ def test_a_withdrawn_version_is_passed_over_without_a_word(two_versions: Hub, ca
 
 
 @pytest.mark.parametrize("arguments", [{"version": 2}, {"revision": "v2"}])
-def test_a_withdrawn_version_that_is_named_is_loaded_with_a_warning(
+def test_a_yanked_version_that_is_named_is_loaded_with_a_warning(
     two_versions: Hub, caplog: pytest.LogCaptureFixture, arguments: dict[str, Any]
 ) -> None:
     commit = two_versions.repos[REPO]["v2"]
@@ -52,7 +52,7 @@ def test_a_withdrawn_version_that_is_named_is_loaded_with_a_warning(
     for _ in range(2):
         assert load(**arguments).x == 2
     assert warnings(caplog) == [
-        f"commit `{commit}` of `{REPO}` was withdrawn: wrong on odd sizes: 7 % 2; use another version"
+        f"commit `{commit}` of `{REPO}` was yanked: wrong on odd sizes: 7 % 2; use another version"
     ]
 
 
@@ -65,17 +65,17 @@ def test_a_commit_that_is_remembered_keeps_the_warning(two_versions: Hub, caplog
     caplog.clear()
     assert load(revision=commit).x == 2
     assert warnings(caplog) == [
-        f"commit `{commit}` of `{REPO}` was withdrawn: its publisher gives no reason; use another version"
+        f"commit `{commit}` of `{REPO}` was yanked: its publisher gives no reason; use another version"
     ]
 
 
-def test_if_all_are_withdrawn_the_newest_is_loaded_with_a_warning(
+def test_if_all_are_yanked_the_newest_is_loaded_with_a_warning(
     two_versions: Hub, caplog: pytest.LogCaptureFixture
 ) -> None:
     two_versions.yanked = dict.fromkeys(two_versions.repos[REPO].values(), "all wrong")
     assert load().x == 2
     assert len(warnings(caplog)) == 1
-    assert "was withdrawn: all wrong" in caplog.text
+    assert "was yanked: all wrong" in caplog.text
 
 
 def test_a_withdrawal_that_is_taken_back_is_forgotten(
@@ -90,7 +90,7 @@ def test_a_withdrawal_that_is_taken_back_is_forgotten(
     assert warnings(caplog) == []
 
 
-def test_offline_a_withdrawn_version_is_passed_over_too(two_versions: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_offline_a_yanked_version_is_passed_over_too(two_versions: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     load(version=2)
     two_versions.yanked[two_versions.repos[REPO]["v2"]] = "wrong"
     load()

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -106,6 +109,18 @@ def write_variant(folder: Path, files: Mapping[str, str]) -> Path:
 @pytest.fixture
 def write_kernel() -> Callable[[Path, Mapping[str, str]], Path]:
     return write_variant
+
+
+@pytest.fixture(scope="session")
+def models() -> ModuleType:
+    """The module of `models.py`; pickle finds its classes by the name that it has here."""
+    spec = spec_from_file_location("layer_models", Path(__file__).with_name("models.py"))
+    assert spec
+    assert spec.loader
+    module = module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -13,8 +14,6 @@ from kernelworks import (
     kernelize,
     register_kernel_mapping,
     unkernelize,
-    use_kernel_forward_from_hub,
-    use_kernelized_func,
 )
 
 torch = pytest.importorskip("torch", reason="layers are modules of torch")
@@ -24,34 +23,8 @@ X = torch.tensor([3.0])
 COMPILED = Mode.TRAINING | Mode.TORCH_COMPILE
 
 
-@use_kernel_forward_from_hub("Scale")
-class Scale(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.tensor([5.0]))
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x * self.weight
-
-
-@use_kernel_forward_from_hub("Increment")
-def increment(x: torch.Tensor) -> torch.Tensor:
-    return x + 1
-
-
-@use_kernelized_func(increment)
-class Owner(nn.Module):
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return increment(x)
-
-
-class Stranger(nn.Module):
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return increment(x)
-
-
 @pytest.fixture
-def model(toys: Path) -> Iterator[nn.Sequential]:
+def model(models: ModuleType, toys: Path) -> Iterator[nn.Sequential]:
     register_kernel_mapping(
         {
             "Scale": {"cpu": LocalLayerRepository(toys, layer_name="Scaled")},
@@ -59,17 +32,19 @@ def model(toys: Path) -> Iterator[nn.Sequential]:
         }
     )
     torch.compiler.reset()
-    yield kernelize(nn.Sequential(Scale(), Owner()), mode=COMPILED, use_fallback=False)
+    yield kernelize(nn.Sequential(models.Scale(), models.Owner()), mode=COMPILED, use_fallback=False)
     torch.compiler.reset()
 
 
-def test_a_kernelized_model_is_one_graph(model: nn.Sequential) -> None:
-    explanation = torch._dynamo.explain(nn.Sequential(model, Stranger()))(X)
+def test_a_kernelized_model_is_one_graph(models: ModuleType, model: nn.Sequential) -> None:
+    explanation = torch._dynamo.explain(nn.Sequential(model, models.Stranger()))(X)
     assert (explanation.graph_count, explanation.graph_break_count) == (1, 0)
 
 
-def test_the_graph_computes_what_the_kernels_do_and_lets_gradients_through(model: nn.Sequential) -> None:
-    compiled = torch.compile(nn.Sequential(model, Stranger()), backend="eager", fullgraph=True)
+def test_the_graph_computes_what_the_kernels_do_and_lets_gradients_through(
+    models: ModuleType, model: nn.Sequential
+) -> None:
+    compiled = torch.compile(nn.Sequential(model, models.Stranger()), backend="eager", fullgraph=True)
     assert compiled(X) == 61
     compiled(X).backward()
     assert model[0].weight.grad == torch.tensor([12.0])

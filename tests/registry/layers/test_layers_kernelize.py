@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -39,16 +40,6 @@ class Increment(nn.Module):
         return x + 1
 
 
-@use_kernel_forward_from_hub("Scale")
-class Scale(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.tensor([5.0]))
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x * self.weight
-
-
 def register(toys: Path, layer: str = "Double", mode: Mode | None = None) -> None:
     repository = LocalLayerRepository(toys, layer_name=layer)
     register_kernel_mapping({"Increment": {"cpu": {mode: repository} if mode else repository}})
@@ -72,9 +63,9 @@ def test_a_model_that_is_a_layer_itself_runs_the_kernel(toys: Path) -> None:
     assert list(kernelize_report(model).replaced) == [""]
 
 
-def test_unkernelize_leaves_no_trace(toys: Path) -> None:
+def test_unkernelize_leaves_no_trace(models: ModuleType, toys: Path) -> None:
     register(toys)
-    model = nn.Sequential(Increment(), Scale())
+    model = nn.Sequential(Increment(), models.Scale())
     before = [(type(module), dict(vars(module))) for module in model.modules()]
     kernelize(model, mode=Mode.INFERENCE)
     assert unkernelize(model) is model
@@ -84,9 +75,9 @@ def test_unkernelize_leaves_no_trace(toys: Path) -> None:
         kernelize_report(model)
 
 
-def test_gradients_flow_through_a_kernel_to_the_parameters_of_the_module(toys: Path) -> None:
+def test_gradients_flow_through_a_kernel_to_the_parameters_of_the_module(models: ModuleType, toys: Path) -> None:
     register_kernel_mapping({"Scale": {"cpu": LocalLayerRepository(toys, layer_name="Scaled")}})
-    model = kernelize(Scale(), mode=Mode.TRAINING)
+    model = kernelize(models.Scale(), mode=Mode.TRAINING)
     x = torch.tensor([3.0], requires_grad=True)
     model(x).backward()
     assert model(x) == 30
@@ -277,7 +268,7 @@ def test_a_kernel_that_cannot_be_loaded_raises_unless_that_is_allowed(toys: Path
     assert kernelize_report(model).kept[""].case == KernelizeFallback.CANNOT_LOAD
 
 
-def test_all_that_is_wrong_is_told_at_once_and_nothing_is_changed(toys: Path) -> None:
+def test_all_that_is_wrong_is_told_at_once_and_nothing_is_changed(models: ModuleType, toys: Path) -> None:
     @use_kernel_forward_from_hub("Unknown")
     class Unknown(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -289,7 +280,7 @@ def test_all_that_is_wrong_is_told_at_once_and_nothing_is_changed(toys: Path) ->
             "Scale": {"cpu": LocalLayerRepository(toys, layer_name="Scald")},
         }
     )
-    model = nn.Sequential(Increment(), Unknown(), Scale(), Unknown())
+    model = nn.Sequential(Increment(), Unknown(), models.Scale(), Unknown())
     with pytest.raises(LayerError) as caught:
         kernelize(model, mode=Mode.INFERENCE, use_fallback=False)
     message = str(caught.value)
@@ -301,9 +292,11 @@ def test_all_that_is_wrong_is_told_at_once_and_nothing_is_changed(toys: Path) ->
     assert model[0](X) == 4
 
 
-def test_a_report_says_what_runs_what_and_why_not(toys: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_report_says_what_runs_what_and_why_not(
+    models: ModuleType, toys: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     register(toys)
-    model = nn.Sequential(Increment(), nn.Sequential(Increment(), Scale()))
+    model = nn.Sequential(Increment(), nn.Sequential(Increment(), models.Scale()))
     with caplog.at_level(logging.INFO, "kernelworks"):
         kernelize(model, mode=Mode.INFERENCE)
     report = kernelize_report(model)
@@ -356,9 +349,9 @@ class Negative(nn.Module):
         return -x
 
 
-def test_a_parametrized_module_runs_its_kernel_and_has_to_be_put_right_first(toys: Path) -> None:
+def test_a_parametrized_module_runs_its_kernel_and_has_to_be_put_right_first(models: ModuleType, toys: Path) -> None:
     register_kernel_mapping({"Scale": {"cpu": LocalLayerRepository(toys, layer_name="Scaled")}})
-    model = kernelize(nn.Sequential(Scale()), mode=Mode.INFERENCE)
+    model = kernelize(nn.Sequential(models.Scale()), mode=Mode.INFERENCE)
     parametrize.register_parametrization(model[0], "weight", Negative())
     assert model(X) == -30
     kernelize(model, mode=Mode.INFERENCE)

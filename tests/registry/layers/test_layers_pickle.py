@@ -9,6 +9,7 @@ import pickle
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -23,8 +24,6 @@ from kernelworks import (
     load,
     register_kernel_mapping,
     restoring_kernels,
-    use_kernel_forward_from_hub,
-    use_kernelized_func,
 )
 from kernelworks.layers import repository
 
@@ -34,36 +33,15 @@ nn = torch.nn
 X = torch.tensor([3.0])
 
 
-@use_kernel_forward_from_hub("Scale")
-class Scale(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.tensor([5.0]))
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x * self.weight
-
-
-@use_kernel_forward_from_hub("Increment")
-def increment(x: torch.Tensor) -> torch.Tensor:
-    return x + 1
-
-
-@use_kernelized_func(increment)
-class Owner(nn.Module):
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return increment(x)
-
-
 @pytest.fixture
-def model(toys: Path) -> nn.Module:
+def model(models: ModuleType, toys: Path) -> nn.Module:
     register_kernel_mapping(
         {
             "Scale": {"cpu": LocalLayerRepository(toys, layer_name="Scaled")},
             "Increment": {"cpu": LocalLayerRepository(toys, layer_name="Double")},
         }
     )
-    return kernelize(nn.Sequential(Scale(), Owner()), mode=Mode.INFERENCE)
+    return kernelize(nn.Sequential(models.Scale(), models.Owner()), mode=Mode.INFERENCE)
 
 
 def forget_everything(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -96,8 +74,8 @@ def test_a_saved_model_keeps_the_kernel(model: nn.Sequential) -> None:
     assert torch.load(file, weights_only=False)(X) == 60
 
 
-def test_weights_are_those_of_the_model_without_kernels(model: nn.Sequential) -> None:
-    plain = nn.Sequential(Scale(), Owner())
+def test_weights_are_those_of_the_model_without_kernels(models: ModuleType, model: nn.Sequential) -> None:
+    plain = nn.Sequential(models.Scale(), models.Owner())
     plain.load_state_dict(model.state_dict())
     assert plain.state_dict().keys() == model.state_dict().keys()
 
@@ -133,12 +111,17 @@ def test_another_process_runs_the_kernel(toys: Path, tmp_path: Path) -> None:
 
 
 def test_a_pickle_from_another_machine_gets_the_kernel_from_the_registry_at_its_commit(
-    registry: Any, pack: Any, layer_sources: dict[str, bytes], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    models: ModuleType,
+    registry: Any,
+    pack: Any,
+    layer_sources: dict[str, bytes],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
     published = registry.publish("org/toys", 1, pack(layer_sources))
     mapped = LayerRepository("org/toys", layer_name="Scaled", version=1, trust_remote_code=True)
     register_kernel_mapping({"Scale": {"cpu": mapped}})
-    data = pickle.dumps(kernelize(Scale(), mode=Mode.INFERENCE))
+    data = pickle.dumps(kernelize(models.Scale(), mode=Mode.INFERENCE))
     newer = {**layer_sources, "layers.py": layer_sources["layers.py"].replace(b"* 2", b"* 1000")}
     registry.publish("org/toys", 2, pack(newer))
     forget_everything(monkeypatch, tmp_path)
@@ -147,12 +130,17 @@ def test_a_pickle_from_another_machine_gets_the_kernel_from_the_registry_at_its_
 
 
 def test_consent_comes_from_whoever_unpickles(
-    registry: Any, pack: Any, layer_sources: dict[str, bytes], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    models: ModuleType,
+    registry: Any,
+    pack: Any,
+    layer_sources: dict[str, bytes],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
     registry.publish("org/toys", 1, pack(layer_sources))
     mapped = LayerRepository("org/toys", layer_name="Scaled", version=1, trust_remote_code=True)
     register_kernel_mapping({"Scale": {"cpu": mapped}})
-    data = pickle.dumps(kernelize(Scale(), mode=Mode.INFERENCE))
+    data = pickle.dumps(kernelize(models.Scale(), mode=Mode.INFERENCE))
     consents = []
 
     def get_kernel(repo_id: str, **arguments: Any) -> Any:
@@ -180,6 +168,7 @@ def test_a_kernel_that_is_gone_is_named(
 
 
 def test_a_kernel_that_is_gone_may_be_done_without(
+    models: ModuleType,
     model: nn.Sequential,
     toys: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -192,12 +181,14 @@ def test_a_kernel_that_is_gone_may_be_done_without(
     with restoring_kernels(use_fallback=True):
         again = pickle.loads(data)
     assert again(X) == 16
-    assert [type(module) for module in again] == [Scale, Owner]
+    assert [type(module) for module in again] == [models.Scale, models.Owner]
     assert "restored with its original forward" in caplog.text
 
 
-def test_a_class_that_has_changed_since_is_told(model: nn.Sequential, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_class_that_has_changed_since_is_told(
+    models: ModuleType, model: nn.Sequential, monkeypatch: pytest.MonkeyPatch
+) -> None:
     data = pickle.dumps(model)
-    monkeypatch.setattr(Scale, "forward", lambda self, x, y: x)  # noqa: ARG005
+    monkeypatch.setattr(models.Scale, "forward", lambda self, x, y: x)  # noqa: ARG005
     with pytest.raises(LayerError, match=r"cannot stand for `Scale`.*kernelize the model again"):
         pickle.loads(data)

@@ -1,10 +1,9 @@
-"""Softmax of scaled and masked attention scores, forward and backward, by Triton where there is a GPU."""
+"""Softmax of scaled and masked attention scores, forward and backward."""
 
 from __future__ import annotations
 
 import torch
 
-from . import by_torch
 from ._ops import add_op_namespace_prefix
 
 __all__ = ["causal_softmax"]
@@ -36,12 +35,21 @@ def causal_softmax(scores: torch.Tensor, scale: float = 1.0) -> torch.Tensor:
 
 
 def _implementation(tensor: torch.Tensor):
-    """The module that computes on the device of `tensor`; Triton is imported by the first GPU tensor only."""
-    if not tensor.is_cuda:
-        return by_torch
-    from . import by_triton
+    """The module that computes on the device of `tensor`, imported when it is needed: not everybody has Triton."""
+    # __WITH cuda rocm__
+    if tensor.is_cuda:
+        from . import by_triton
 
-    return by_triton
+        return by_triton
+    # __END__
+    # __WITH cpu__
+    from . import by_torch
+
+    return by_torch
+    # __END__
+    # __WITHOUT cpu__
+    raise NotImplementedError(f"causal_softmax: `scores` must be on a GPU, not on {tensor.device}")
+    # __END__
 
 
 @torch.library.custom_op(add_op_namespace_prefix("causal_softmax"), mutates_args=())

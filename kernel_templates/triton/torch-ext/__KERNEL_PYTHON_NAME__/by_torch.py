@@ -1,4 +1,5 @@
-"""The formulas in torch's own operators: for devices that Triton does not reach, and the reference of the tests."""
+# __WITH cpu__
+"""The formulas in torch's own operators: for devices that Triton does not reach."""
 
 from __future__ import annotations
 
@@ -24,3 +25,4 @@ def backward(grad: torch.Tensor, weights: torch.Tensor, scale: float) -> torch.T
 
 def _computed(tensor: torch.Tensor) -> torch.dtype:
     return torch.float64 if tensor.dtype == torch.float64 else torch.float32
+# __END__

@@ -1,3 +1,4 @@
+# __WITH cuda rocm__
 """The formulas in Triton: one program per row, which is read once, stays in registers and is written once."""
 
 from __future__ import annotations
@@ -61,3 +62,4 @@ def _constants(tensor: torch.Tensor, scale: float) -> dict:
         "BLOCK": block,
         "num_warps": min(max(block // 512, 1), 16),
     }
+# __END__

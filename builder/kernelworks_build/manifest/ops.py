@@ -1,0 +1,28 @@
+"""Which ops the sources register outside of the namespace of a build, where two versions of a kernel would clash."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from kernelworks_build.claims import ID_MACRO
+from kernelworks_build.manifest.diagnostics import Diagnostic
+from kernelworks_build.manifest.files import source_files
+from kernelworks_build.manifest.model import Manifest
+from kernelworks_build.registrations import registrations_in
+
+__all__ = ["foreign_ops"]
+
+_IN_CODE = f"`{ID_MACRO}` stands for that of the build, and `TORCH_LIBRARY_EXPAND` takes it"
+_IN_PYTHON = "`add_op_namespace_prefix` of `._ops` puts that of the build before a name"
+
+
+def foreign_ops(manifest: Manifest, project: Path) -> Iterator[Diagnostic]:
+    """Every place that registers ops in a namespace that is written there, by file."""
+    for name in source_files(manifest, project):
+        for found in sorted(registrations_in(project, name)):
+            if found.namespace != ID_MACRO:
+                ops = ", ".join(f"`{op}`" for op in found.ops) or "ops"
+                what = f"registers {ops} in the namespace `{found.namespace}`, which all builds of a kernel share"
+                hint = _IN_PYTHON if name.endswith(".py") else _IN_CODE
+                yield Diagnostic(str(project / name), found.line, found.column, "error", "op-namespace", what, hint)
