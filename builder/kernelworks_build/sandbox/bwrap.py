@@ -6,33 +6,19 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 
-from kernelworks_build.action import BUILD, Action, ActionResult
+from kernelworks_build.action import Action, ActionResult
 from kernelworks_build.errors import SandboxError
-from kernelworks_build.sandbox import layout
-from kernelworks_build.sandbox.process import require_own_proc, result, supervise
+from kernelworks_build.sandbox.command import FRESH_PROC, ISOLATION, OUTER_PROC, Dialect
+from kernelworks_build.sandbox.process import last_line, require_own_proc, result, supervise
 
 __all__ = ["Bwrap"]
 
-_ISOLATION = (
-    *("--unshare-all", "--die-with-parent", "--clearenv"),
-    *("--uid", str(layout.UID), "--gid", str(layout.GID), "--hostname", layout.HOSTNAME),
-)
 _OWN_SESSION = "--new-session"
 """Without the builder's terminal: nothing can put keys into it."""
-
-_PROC = (("--proc", "/proc"), ("--ro-bind", "/proc", "/proc"))
-"""A fresh `/proc`; inside another sandbox the kernel refuses one, and the outer one must do, read-only.
-
-Both are hermetic. The outer one adds the numbers and command lines of the outer processes to what a fresh one tells
-of the machine anyhow (`cpuinfo`, `uptime`): no input of a build, and nothing that it can reach. Environment, open
-files and root folder of a process are closed to a user namespace that is not its own (ptrace(2), access mode
-checking).
-"""
 
 _INSTALLERS = (
     ("apt-get", "apt-get install bubblewrap"),
@@ -51,18 +37,6 @@ _SYSCTLS = (
 _OTHERWISE = "or use `--sandbox none`, which is recorded as not hermetic"
 
 
-@dataclass(frozen=True)
-class _Dialect:
-    """What bubblewrap can do here: its path, the options for `/proc`, whether a tmpfs can have a size."""
-
-    program: str
-    proc: tuple[str, ...]
-    sizes: bool
-
-    def tmpfs(self, target: str, limit_bytes: int) -> tuple[str, ...]:
-        return (*(("--size", str(limit_bytes)) if self.sizes else ()), "--tmpfs", target)
-
-
 class Bwrap:
     """The executor `bwrap`."""
 
@@ -75,7 +49,7 @@ class Bwrap:
         Raises:
             SandboxError: bubblewrap is missing or may not make namespaces here, or `/proc` is not ours.
         """
-        _ = self._dialect
+        _ = self._bubblewrap
 
     def run(
         self, action: Action, build_dir: Path, log: Path, on_line: Callable[[str], None] | None = None
@@ -87,12 +61,13 @@ class Bwrap:
         """
         with tempfile.TemporaryFile("w+", encoding="utf-8") as status:
             reporting = (_OWN_SESSION, "--json-status-fd", str(status.fileno()))
-            argv = _command(self._dialect, action, build_dir, reporting)
+            program, dialect = self._bubblewrap
+            argv = [program, *dialect.arguments(action, str(build_dir), reporting)]
             verdict = supervise(argv, {}, action.limits, log, on_line, pass_fds=[status.fileno()])
             status.seek(0)
             started = '"exit-code"' in status.read()  # bubblewrap's own failures give none
         if verdict.error or (verdict.exit_code > 0 and not started):
-            why = verdict.error or _last_line(log.read_text(encoding="utf-8"))
+            why = verdict.error or last_line(log.read_text(encoding="utf-8"))
             raise SandboxError(f"the sandbox cannot run `{action.argv[0]}`: {why}", log=log)
         return result(verdict, self, action, build_dir, log)
 
@@ -102,37 +77,25 @@ class Bwrap:
         Raises:
             SandboxError: As `check`.
         """
-        return subprocess.run(_command(self._dialect, action, build_dir), env={}, check=False).returncode
+        program, dialect = self._bubblewrap
+        return subprocess.run([program, *dialect.arguments(action, str(build_dir))], env={}, check=False).returncode
 
     @cached_property
-    def _dialect(self) -> _Dialect:
+    def _bubblewrap(self) -> tuple[str, Dialect]:
+        """The program, and what it can do here."""
         require_own_proc()
         program = shutil.which("bwrap")
         if program is None:
             raise SandboxError("bubblewrap is not installed", hint=f"{_install_hint()}, {_OTHERWISE}")
-        for proc in _PROC:  # with the host as root, read-only: only the namespaces are tried, and options listed
-            argv = [program, *_ISOLATION, "--ro-bind", "/", "/", *proc, "--dev", "/dev", program, "--help"]
+        for proc in (
+            FRESH_PROC,
+            OUTER_PROC,
+        ):  # the host is the root: only namespaces are tried, options listed
+            argv = [program, *ISOLATION, "--ro-bind", "/", "/", *proc, "--dev", "/dev", program, "--help"]
             probe = subprocess.run(argv, env={}, capture_output=True, text=True, check=False)
             if probe.returncode == 0:
-                return _Dialect(program, proc, sizes="--size" in probe.stdout)
-        raise _refused(_last_line(probe.stderr))
-
-
-def _command(dialect: _Dialect, action: Action, build_dir: Path, options: Sequence[str] = ()) -> list[str]:
-    memory = action.limits.memory_bytes
-    command = [dialect.program, *_ISOLATION, *options]
-    for name, value in layout.environment(action).items():
-        command += ["--setenv", name, value]
-    for mount in layout.outermost_first(action.mounts):
-        command += ["--ro-bind", str(mount.tree.path), mount.target]
-    for name, target in layout.ROOT_LINKS.items():
-        command += ["--symlink", target, f"/{name}"]
-    command += [*dialect.proc, "--dev", "/dev"]
-    for folder in layout.SCRATCH:
-        command += dialect.tmpfs(folder, memory)
-    command += ["--bind", str(build_dir), BUILD, "--chdir", BUILD]
-    command += ["--remount-ro", "/dev", "--remount-ro", "/"]
-    return [*command, "--", *action.argv]
+                return program, Dialect(proc, sizes="--size" in probe.stdout)
+        raise _refused(last_line(probe.stderr))
 
 
 def _refused(why: str) -> SandboxError:
@@ -165,7 +128,3 @@ def _install_hint() -> str:
 
 def _sudo() -> str:
     return "" if os.geteuid() == 0 else "sudo "
-
-
-def _last_line(text: str) -> str:
-    return (text.splitlines() or [""])[-1]

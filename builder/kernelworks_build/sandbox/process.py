@@ -18,7 +18,7 @@ from kernelworks_build.action import Action, ActionResult, Executor, JobUsage, L
 from kernelworks_build.errors import SandboxError
 from kernelworks_build.sandbox import layout
 
-__all__ = ["LINE_CHARACTERS", "Verdict", "require_own_proc", "result", "supervise"]
+__all__ = ["LINE_CHARACTERS", "Verdict", "last_line", "require_own_proc", "result", "signal_aware", "supervise"]
 
 LINE_CHARACTERS = 1 << 16
 """A longer line of output reaches the listener in pieces of this many characters."""
@@ -125,6 +125,16 @@ def result(verdict: Verdict, executor: Executor, action: Action, build_dir: Path
     )
 
 
+def last_line(text: str) -> str:
+    """The last line of `text`: what a program that failed said of it."""
+    return (text.splitlines() or [""])[-1]
+
+
+def signal_aware(status: int) -> int:
+    """The exit code, where 128 + N is read as shells and bubblewrap mean it: signal N ended the command."""
+    return 128 - status if status - 128 in signal.valid_signals() else status
+
+
 def _carry_out(
     order: Mapping[str, object], pass_fds: Sequence[int], log: Path, on_line: Callable[[str], None] | None
 ) -> None:
@@ -169,15 +179,10 @@ def _read(document: str) -> Verdict:
     facts = json.loads(document)
     return Verdict(
         error=facts["error"],
-        exit_code=_signal_aware(facts["status"]),
+        exit_code=signal_aware(facts["status"]),
         timed_out=facts["ended_by"] == "time",
         out_of_memory=facts["ended_by"] == "memory",
         cpu_seconds=facts["cpu_seconds"],
         max_rss_bytes=facts["max_rss_bytes"],
         jobs=tuple(JobUsage(**job) for job in facts["jobs"]),
     )
-
-
-def _signal_aware(status: int) -> int:
-    """The exit code, where 128 + N is read as shells and bubblewrap mean it: signal N ended the command."""
-    return 128 - status if status - 128 in signal.valid_signals() else status

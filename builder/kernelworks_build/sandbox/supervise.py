@@ -151,7 +151,11 @@ def _account(jobs: dict[str, Job]) -> int:
     by_job.pop("", None)
     for pid, all_used in by_job.items():
         with contextlib.suppress(OSError):
-            known = jobs.setdefault(pid, Job(command=_read(pid, "cmdline"), cpu_seconds=0, max_rss_bytes=0))
+            if pid not in jobs:
+                if _read(pid, "comm").strip() == SCHEDULER:
+                    continue  # it is not yet what it will be: the next look sees all that it used
+                jobs[pid] = Job(command=_read(pid, "cmdline"), cpu_seconds=0, max_rss_bytes=0)
+            known = jobs[pid]
             known["cpu_seconds"] = max(known["cpu_seconds"], sum(cpu for cpu, _ in all_used))
             known["max_rss_bytes"] = max(known["max_rss_bytes"], sum(resident for _, resident in all_used))
     return total

@@ -1,0 +1,4 @@
+{
+  description = "Toolchains of kernelworks, made by nix from the locks that its builder uses.";
+  outputs = _: import ./outputs.nix { };
+}
