@@ -42,7 +42,7 @@ class Built:
         max_rss_bytes: Peak memory of its largest process then.
         units: What each translation unit took that was compiled then, as JSON.
         units_cached: How many were compiled before.
-        cached: Whether nothing had to be compiled now.
+        cached: Whether nothing had to be compiled now, or, where there is nothing to compile, to be packed.
     """
 
     variant: Variant
@@ -80,16 +80,16 @@ def build(project: Project, planned: PlannedVariant, workplace: Workplace) -> Bu
         AuditError: The result breaks a rule.
     """
     job = Job.of(project, planned, Matrix.load())
-    compiled = False
+    made = False
 
     def fill(folder: Path) -> None:
-        nonlocal compiled
+        nonlocal made
         from kernelworks_build.make import make  # noqa: PLC0415  # half of the program, and only a miss needs it
 
-        compiled = make(job, workplace, folder)
+        made = make(job, workplace, folder)
 
     entry = ResultCache(workplace.cache / "variants", workplace.progress).get_or_make(job.key(workplace), fill)
-    return Built.read(entry, cached=not compiled)
+    return Built.read(entry, cached=not made)
 
 
 def build_all(project: Project, plans: Sequence[PlannedVariant], workplace: Workplace) -> list[Built]:
@@ -117,6 +117,8 @@ def build_all(project: Project, plans: Sequence[PlannedVariant], workplace: Work
 def _cost(built: Built) -> str:
     if built.cached:
         return "found in the cache"
+    if not built.units and not built.units_cached:
+        return "packed"
     reused = f", {built.units_cached} of {built.units_cached + len(built.units)} units from the cache"
     return f"built, {built.cpu_seconds:.1f} CPU s{reused if built.units_cached else ''}"
 

@@ -13,14 +13,20 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from kernelworks.model.digest import FileEntry, canonical_json, list_tree
+from kernelworks.model.digest import FileEntry, canonical_json, hash_bytes, list_tree
+from kernelworks_build.action import Action
 from kernelworks_build.exclusive import exclusive
 from kernelworks_build.progress import SILENT, Progress
 from kernelworks_build.scratch import scratch
 
-__all__ = ["ResultCache"]
+__all__ = ["ResultCache", "action_key"]
 
 _ENTRY = "entry.json"
+
+
+def action_key(action: Action, executor: str) -> str:
+    """The key of what `action` makes when the executor of that name runs it."""
+    return hash_bytes(canonical_json({"action": action.digest(), "executor": executor}))
 
 
 class ResultCache:

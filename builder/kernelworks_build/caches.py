@@ -16,8 +16,9 @@ KINDS = {
     "artifacts": "downloads",
     "trees": "unpacked toolchains and sources",
     "units": "compiled translation units",
-    "actions": "compiled libraries",
+    "actions": "compiled libraries, translated sources",
     "variants": "finished variants",
+    "nix": "stores of nix",
 }
 """Folder of the cache -> what lies in it."""
 

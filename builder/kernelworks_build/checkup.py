@@ -14,7 +14,7 @@ from kernelworks_build.errors import ToolchainError
 from kernelworks_build.matrix import Matrix
 from kernelworks_build.schedule import available_memory, cores
 from kernelworks_build.toolchain.locate import locate
-from kernelworks_build.toolchain.lock import Artifact, LockSet
+from kernelworks_build.toolchain.lock import Artifact, LockSet, not_locked
 from kernelworks_build.toolchain.origins import Origins
 from kernelworks_build.toolchain.remote import Remote, RemoteError, shown, site
 
@@ -96,7 +96,7 @@ def _missing(locks: LockSet) -> Iterator[str]:
     matrix = Matrix.load()
     for row in matrix.torch:
         if row.lock not in locks.locks:
-            yield f"`{row.lock}` is not locked"
+            yield not_locked(row.lock)
             continue
         try:
             locks.symbol_list(row.release)
@@ -104,7 +104,7 @@ def _missing(locks: LockSet) -> Iterator[str]:
             yield error.message
     for toolkit in (toolkit for row in matrix.backends.values() for toolkit in row.toolkits):
         if toolkit.lock and toolkit.lock not in locks.locks:
-            yield f"`{toolkit.lock}` is not locked"
+            yield not_locked(toolkit.lock)
 
 
 def _origin(name: str, variable: str, locks: LockSet, origins: Origins) -> Check:

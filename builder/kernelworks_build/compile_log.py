@@ -13,6 +13,8 @@ from kernelworks_build.errors import CompileError
 __all__ = ["Failure", "compile_error", "failures", "ran_out_of_memory"]
 
 _SHOWN_LINES = 40
+_LEADING_LINES = 5
+_ERROR = re.compile(r"(:\d+:|\(\d+\):) (fatal )?error:")
 _EDGE = re.compile(r"^\[\d+/\d+\] |^ninja: ")
 # `/src` where a path starts, not as a part of one
 _SOURCES = re.compile(r"""(?:(?<=[\s"']-I)|(?<![^\s"'`(\[<=:,]))/src(?![^\s"'`)\]>=:,;/])""")
@@ -53,7 +55,13 @@ def failures(log: str) -> tuple[Failure, ...]:
 
 
 def compile_error(
-    result: ActionResult, *, variant: str, project: Path, declared: Collection[str], log: Path
+    result: ActionResult,
+    *,
+    variant: str,
+    project: Path,
+    declared: Collection[str],
+    log: Path,
+    translated: bool = False,
 ) -> CompileError:
     """The error for an action that failed.
 
@@ -63,6 +71,7 @@ def compile_error(
         project: The author's folder, which stands for `/src` in every message.
         declared: Paths that the manifest lists.
         log: Where the whole log can be read afterwards.
+        translated: Whether the compiler saw HIP where the author wrote CUDA.
     """
     text = _in_the_authors_paths(result.log.read_text(encoding="utf-8", errors="replace"), project)
     failed = failures(text)
@@ -74,6 +83,8 @@ def compile_error(
         message = f"`{variant}` does not compile"
     shown = "\n\n".join(f"{_head(failure.output)}\ncommand: {failure.command}" for failure in failed) or _head(text)
     hints = [*_undeclared(text, project, declared), f"the whole log is `{log}`"]
+    if translated:
+        hints.insert(0, "the lines are those of the files, their CUDA names were translated into those of HIP")
     if _UNSTABLE.search(text):
         hints.insert(0, "this kernel targets the stable ABI: include only torch/csrc/stable/* and torch/headeronly/*")
     if ran_out_of_memory(result):
@@ -102,9 +113,13 @@ def _in_the_authors_paths(text: str, project: Path) -> str:
 
 
 def _head(text: str) -> str:
+    """The start of `text`; where warnings fill it, its first error with the lines that lead to it."""
     lines = text.splitlines()
-    more = len(lines) - _SHOWN_LINES
-    return "\n".join(lines[:_SHOWN_LINES]) + (f"\n... {more} more lines in the log" if more > 0 else "")
+    first = next((at for at, line in enumerate(lines) if _ERROR.search(line)), 0)
+    start = first - _LEADING_LINES if first >= _SHOWN_LINES else 0
+    shown = lines[start : start + _SHOWN_LINES]
+    more = len(lines) - len(shown)
+    return "\n".join(shown) + (f"\n... {more} more lines in the log" if more > 0 else "")
 
 
 def _undeclared(text: str, project: Path, declared: Collection[str]) -> list[str]:

@@ -23,6 +23,7 @@ from kernelworks_build.progress import Progress
 from kernelworks_build.source import copy_files, git_state
 from kernelworks_build.toolchain.lock import LockSet
 from kernelworks_build.toolchain.store import TreeStore
+from kernelworks_build.units.naming import with_late_names
 from kernelworks_build.units.slim import with_slim_headers
 
 __all__ = ["BUILDER", "Job", "Project", "Workplace"]
@@ -127,7 +128,7 @@ class Job:
         spec = compile_spec(project.manifest, planned, matrix.backends[backend], ident)
         if planned.framework.kind == "torch" and project.manifest.tool.kernelworks.slim_headers:
             spec = with_slim_headers(spec, project.tree.path)
-        return cls(project, planned, claims, spec, matrix.wheel_tag)
+        return cls(project, planned, claims, with_late_names(spec, project.tree.path), matrix.wheel_tag)
 
     def key(self, workplace: Workplace) -> str:
         """Digest of everything that decides the bytes of the wheel and the verdict of the audit."""
@@ -138,7 +139,7 @@ class Job:
                     "program": _own_digest(),
                     "claims": self.claims.to_json(),
                     "executor": workplace.executor.name,
-                    "locks": workplace.locks.digests(self.planned.trees),
+                    "locks": workplace.locks.digests(self.planned.locks),
                     "source": self.project.source.digest,
                     "spec": hash_bytes(self.spec.to_bytes()) if self.spec else None,
                     "symbols": {release: hash_file(path)[1] for release, path in lists.items()},

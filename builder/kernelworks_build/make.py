@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kernelworks._version import __version__
-from kernelworks.model.digest import FileEntry, canonical_json, hash_bytes, hash_file, list_tree
+from kernelworks.model.digest import FileEntry, canonical_json, hash_file, list_tree
 from kernelworks.model.metadata import METADATA_NAME, Metadata
 from kernelworks.model.python_packages import PythonPackage
 from kernelworks.model.variant import BackendFacts, KernelDependency, TorchSymbols, Variant
 from kernelworks.transport.directory_layout import BUILD
 from kernelworks_build import resources
-from kernelworks_build.action import Action, ActionResult, Tree
+from kernelworks_build.action import Action, ActionResult
 from kernelworks_build.audit import Report, audit
-from kernelworks_build.cache import ResultCache
+from kernelworks_build.cache import ResultCache, action_key
 from kernelworks_build.compile import CompileSpec, make_action
 from kernelworks_build.compile_log import compile_error
 from kernelworks_build.compiling import compile_units
@@ -29,10 +29,9 @@ from kernelworks_build.provenance import provenance
 from kernelworks_build.record import SOURCES
 from kernelworks_build.scratch import scratch
 from kernelworks_build.source import copy_files
-from kernelworks_build.toolchain.fetch import Fetcher
-from kernelworks_build.toolchain.materialise import materialise
-from kernelworks_build.toolchain.origins import Origins
-from kernelworks_build.toolchain.torch_sdk import symbols
+from kernelworks_build.toolchain.symbol_list import symbols
+from kernelworks_build.translation import source_tree
+from kernelworks_build.trees import locked_tree, make_trees
 from kernelworks_build.wheel import WheelName, write_wheel
 
 __all__ = ["action_of", "make", "make_toolchain"]
@@ -42,7 +41,7 @@ _NO_STATS = canonical_json({"cpu-seconds": 0, "max-rss-bytes": 0, "units": [], "
 
 
 def make(job: Job, workplace: Workplace, folder: Path) -> bool:
-    """Compile, audit and pack `job` into the empty `folder`; whether it had to be compiled.
+    """Compile, audit and pack `job` into the empty `folder`; whether its library, if it has one, is new.
 
     The folder then holds a revision of this one variant without an index, `wheels/` and `build/<variant>/`, and
     beside them `variant.json`, `audit.json` and `stats.json`.
@@ -54,15 +53,17 @@ def make(job: Job, workplace: Workplace, folder: Path) -> bool:
     package = folder / BUILD / job.planned.name
     _lay_out(package, job, making.library if making else None)
     exports = workplace.locks.symbol_list
-    report = audit(job.claims, package, lambda release: symbols(exports(release)), job.project.tree.path)
+    with workplace.progress.task(f"audit {job.planned.name}", None, "rules"):
+        report = audit(job.claims, package, lambda release: symbols(exports(release)), job.project.tree.path)
     report.require()
-    _write(package / METADATA_NAME, _metadata(job, report, list_tree(package)).to_bytes())
-    wheel = _pack(job, workplace, making, package, folder / "wheels")
-    variant = _variant(job, workplace, report, package, wheel)
+    with workplace.progress.task(f"pack {job.planned.name}", None, "files"):
+        _write(package / METADATA_NAME, _metadata(job, report, list_tree(package)).to_bytes())
+        wheel = _pack(job, workplace, making, package, folder / "wheels")
+        variant = _variant(job, workplace, report, package, wheel)
     for name, document in (("variant", variant.to_json()), ("audit", report.to_json())):
         _write(folder / f"{name}.json", canonical_json(document))
     _write(folder / _STATS, making.stats if making else _NO_STATS)
-    return making is not None and making.fresh
+    return making is None or making.fresh
 
 
 @dataclass(frozen=True)
@@ -93,24 +94,27 @@ def _make_library(job: Job, spec: CompileSpec, workplace: Workplace) -> _Making:
         compiled = True
         _compile(job, spec, workplace, action, entry)
 
-    key = hash_bytes(canonical_json({"action": action.digest(), "executor": workplace.executor.name}))
-    entry = ResultCache(workplace.cache / "actions", workplace.progress).get_or_make(key, fill)
+    results = ResultCache(workplace.cache / "actions", workplace.progress)
+    entry = results.get_or_make(action_key(action, workplace.executor.name), fill)
     headers = json.loads((entry / _HEADERS).read_bytes())
     return _Making(action, entry / spec.output, headers, (entry / _STATS).read_bytes(), compiled)
 
 
 def action_of(job: Job, spec: CompileSpec, workplace: Workplace) -> Action:
-    """The action of `job`; the locked trees in it may still have to be made."""
+    """The action of `job`; the locked trees in it may still have to be made, its sources are translated.
+
+    Raises:
+        ToolchainError, SandboxError, CompileError: As those of translating say.
+    """
 
     def builder(folder: Path) -> None:
         copy_files(resources.CMAKE_LISTS.parent, [resources.CMAKE_LISTS.name], folder)
         for own in (resources.INCLUDE, resources.SLIM):
             copy_files(own, (entry.path for entry in list_tree(own)), folder / own.name)
 
-    store, locks = workplace.store, workplace.locks
-    trees = {name: Tree(locks[name].digest, store.root / locks[name].digest) for name in job.planned.trees}
-    trees |= {
-        "source": job.project.tree,
+    store = workplace.store
+    trees = {name: locked_tree(name, workplace) for name in job.planned.trees} | {
+        "source": source_tree(job, workplace),
         "spec": store.add(lambda folder: _write(folder / "compile.json", spec.to_bytes())),
         "builder": store.add(builder),
     }
@@ -123,15 +127,7 @@ def make_toolchain(job: Job, workplace: Workplace) -> None:
     Raises:
         ToolchainError, SandboxError: As their names say.
     """
-    workplace.executor.check()
-    materialise(
-        job.planned.trees,
-        locks=workplace.locks,
-        store=workplace.store,
-        fetcher=Fetcher(workplace.cache, Origins(), workplace.progress),
-        executor=workplace.executor,
-        progress=workplace.progress,
-    )
+    make_trees(job.planned.trees, workplace)
 
 
 def _compile(job: Job, spec: CompileSpec, workplace: Workplace, action: Action, entry: Path) -> None:
@@ -152,7 +148,14 @@ def _failure(job: Job, workplace: Workplace, result: ActionResult) -> CompileErr
     log = workplace.logs / f"{job.planned.name}.log"
     shutil.copyfile(result.log, log)
     project = job.project
-    return compile_error(result, variant=job.planned.name, project=project.folder, declared=project.files, log=log)
+    return compile_error(
+        result,
+        variant=job.planned.name,
+        project=project.folder,
+        declared=project.files,
+        log=log,
+        translated=bool(job.planned.translation),
+    )
 
 
 def _lay_out(package: Path, job: Job, library: Path | None) -> None:
@@ -218,7 +221,7 @@ def _pack(job: Job, workplace: Workplace, making: _Making | None, package: Path,
         source=job.project.source.digest,
         action=making.action if making else None,
         headers=making.headers if making else {},
-        locks=locks.digests(job.planned.trees),
+        locks=locks.digests(job.planned.locks),
         executor=workplace.executor.name,
         hermetic=workplace.executor.hermetic,
     )
@@ -227,7 +230,7 @@ def _pack(job: Job, workplace: Workplace, making: _Making | None, package: Path,
         "provenance.json": record,
         SOURCES: canonical_json([entry.to_json() for entry in list_tree(job.project.tree.path)]),
         **({"compile.json": job.spec.to_bytes()} if job.spec else {}),
-    } | {f"locks/{lock}.toml": locks[lock].dump().encode() for lock in job.planned.trees}
+    } | {f"locks/{lock}.toml": locks[lock].dump().encode() for lock in job.planned.locks}
     wheels.mkdir()
     write_wheel(
         wheels / name.file,
@@ -257,7 +260,7 @@ def _variant(job: Job, workplace: Workplace, report: Report, package: Path, whee
         wheel=FileEntry(f"wheels/{wheel.name}", *hash_file(wheel)),
         package=claims.package,
         files=tuple(list_tree(package)),
-        lock=workplace.locks.digest(job.planned.trees),
+        lock=workplace.locks.digest(job.planned.locks),
         hermetic=workplace.executor.hermetic,
         kernel_depends=_kernel_depends(job),
     )

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from pathlib import PurePosixPath
 
 from kernelworks.model.variant import BackendFacts, DeviceArchs, FrameworkFacts, Platform, PythonAbi
-from kernelworks.model.variant_name import Version2, format_version, parse_version
+from kernelworks.model.variant_name import Version2, format_version
+from kernelworks_build.archs import union
 from kernelworks_build.capabilities import Selection, select
 from kernelworks_build.errors import PlanError
 from kernelworks_build.manifest import Component, Manifest
 from kernelworks_build.matrix import BackendRow, Framework, Matrix, Toolkit, TorchRow
 from kernelworks_build.targets import Skipped, Target, loading, targets
+from kernelworks_build.toolchain import hipify
+from kernelworks_build.toolchain.lock import not_locked
 from kernelworks_build.toolchain.sysroot import ROOT
 
 __all__ = ["BuildPlan", "PlannedVariant", "Skipped", "make_plan"]
@@ -33,6 +37,7 @@ class PlannedVariant:
         python: The CPython whose headers it is compiled with; None where nothing is compiled.
         includes: Component name -> the folders with headers of the C++ libraries that it depends on.
         trees: Names of the locked trees it needs -> where they are mounted; none where nothing is compiled.
+        translation: Those that translating its sources needs; none where they are compiled as they are.
     """
 
     name: str
@@ -48,6 +53,12 @@ class PlannedVariant:
     torch_releases: tuple[str, ...]
     against: Framework | None
     trees: Mapping[str, str]
+    translation: Mapping[str, str]
+
+    @property
+    def locks(self) -> tuple[str, ...]:
+        """The locks of all that decides its bytes."""
+        return tuple(dict.fromkeys((*self.trees, *self.translation)))
 
 
 @dataclass(frozen=True)
@@ -57,23 +68,44 @@ class BuildPlan:
     variants: tuple[PlannedVariant, ...]
     skipped: tuple[Skipped, ...]
 
+    @property
+    def reasons(self) -> Mapping[str, tuple[str, ...]]:
+        """Every reason -> what is left out for it."""
+        reasons: dict[str, tuple[str, ...]] = {}
+        for item in self.skipped:
+            reasons[item.reason] = (*reasons.get(item.reason, ()), item.subject)
+        return reasons
+
+    def explained(self) -> Iterator[str]:
+        """What is left out, in words: a line for each reason."""
+        return (f"not built: {_quoted(subjects)}: {reason}" for reason, subjects in self.reasons.items())
+
     def select(self, patterns: Sequence[str]) -> BuildPlan:
-        """The plan with only the variants whose name matches one of the `patterns` (shell wildcards).
+        """The plan with only what matches one of the `patterns` (shell wildcards for the name of a variant).
 
         Raises:
             PlanError: A pattern matches no variant.
         """
+        if not patterns:
+            return self
         idle = [one for one in patterns if not any(fnmatchcase(item.name, one) for item in self.variants)]
         if idle:
             raise PlanError(
-                f"no variant matches {', '.join(f'`{pattern}`' for pattern in idle)}",
-                hint=f"the plan has {', '.join(f'`{item.name}`' for item in self.variants) or 'no variant at all'}",
+                "\n".join([f"no variant matches {_quoted(idle)}", *self._matching(idle).explained()]),
+                hint=f"the plan has {_quoted(item.name for item in self.variants) or 'no variant at all'}",
                 patterns=idle,
             )
-        kept = tuple(
-            item for item in self.variants if not patterns or any(fnmatchcase(item.name, one) for one in patterns)
+        return self._matching(patterns)
+
+    def _matching(self, patterns: Sequence[str]) -> BuildPlan:
+        def wanted(subject: str) -> bool:
+            name = subject.split(maxsplit=1)[0]  # the component of a variant comes after its name
+            return any(fnmatchcase(name, one) for one in patterns)
+
+        return BuildPlan(
+            tuple(item for item in self.variants if wanted(item.name)),
+            tuple(item for item in self.skipped if wanted(item.subject)),
         )
-        return BuildPlan(kept, self.skipped)
 
 
 def make_plan(
@@ -147,6 +179,7 @@ class _Planner:
             torch_releases=(),
             against=None,
             trees={},
+            translation={},
         )
 
     def _plan_toolkit(self, row: BackendRow, toolkit: Toolkit, target: Target) -> Iterator[PlannedVariant | Skipped]:
@@ -157,7 +190,11 @@ class _Planner:
             for component in (components if toolkit.archs else ())
         }
         bare = {component: found for component, found in selections.items() if not found.archs.sass}
-        reasons = [*_torch_reasons(row, toolkit, target), *self._reasons(row, toolkit, components, bare)]
+        reasons = [
+            *_torch_reasons(row, toolkit, target),
+            *self._reasons(row, toolkit, components, bare),
+            *self._unlocked(row, target, components),
+        ]
         if reasons:
             hopeless = any(self._has_no_code(row, component) for component in components if component.name in bare)
             yield Skipped(name, "; ".join(reasons), faulty=hopeless)
@@ -165,7 +202,7 @@ class _Planner:
         for component, selection in selections.items():
             if selection.without_code:
                 idle = _quoted(selection.without_code)
-                yield Skipped(f"{name} {component}", f"{idle} gives no code with this toolkit ({_supported(toolkit)})")
+                yield Skipped(f"{name} {component}", f"no code for {idle} with this toolkit ({_supported(toolkit)})")
         for left in self.manifest.components_of(row.name):
             if left not in components:
                 yield Skipped(f"{name} {left.name}", f"it needs toolkit {left.toolkit_minver} or newer")
@@ -173,7 +210,7 @@ class _Planner:
         yield PlannedVariant(
             name=name,
             framework=target.framework,
-            backend=BackendFacts(row.name, toolkit.version, _union(archs.values())),
+            backend=BackendFacts(row.name, toolkit.version, union(archs.values())),
             python_abi=target.python_abi,
             python=target.python,
             platform=self.matrix.platform,
@@ -186,6 +223,7 @@ class _Planner:
             ),
             against=self.matrix.frameworks[target.table],
             trees=self._trees(row, toolkit, target, components),
+            translation=self._translation(row, target, components),
         )
 
     def _trees(
@@ -198,11 +236,27 @@ class _Planner:
             "sysroot": ROOT,
             target.python and self.matrix.python[target.python]: "/opt/python",
             "tools": "/opt/tools",
-            target.releases[0].lock: self.matrix.frameworks[target.table].mount,
+            row.framework_lock(target.table, target.releases[0]): self.matrix.frameworks[target.table].mount,
             toolkit.lock: row.mount,
             **{library.lock: library.mount for library in libraries},
         }
         return {lock: place for lock, place in places.items() if lock and place}
+
+    def _translation(self, row: BackendRow, target: Target, components: Sequence[Component]) -> dict[str, str]:
+        """The locked trees that translating the sources needs; none where all are in the compiler's language."""
+        suffixes = {PurePosixPath(source).suffix for component in components for source in component.src}
+        if suffixes.isdisjoint(row.translated_suffixes):
+            return {}
+        of_torch = target.table == "torch"
+        release = target.releases[0] if of_torch else max(self.matrix.torch, key=lambda row: row.minor)
+        return {"host": "/usr", "cpython": hipify.PYTHON, row.framework_lock("torch", release): hipify.TORCH}
+
+    def _unlocked(self, row: BackendRow, target: Target, components: Sequence[Component]) -> Iterator[str]:
+        """What is not locked of that which this backend alone needs of a framework."""
+        framework = row.framework_lock(target.table, target.releases[0])
+        for name in dict.fromkeys([framework, *self._translation(row, target, components)]):
+            if name not in self.locks:
+                yield not_locked(name)
 
     def _includes(self, component: Component) -> tuple[str, ...]:
         libraries = [self.matrix.depends[name] for name in _foreign([component])]
@@ -236,16 +290,16 @@ class _Planner:
         if toolkit.version and maxver and toolkit.version > maxver:
             yield f"toolkit {format_version(toolkit.version)} is newer than maxver {format_version(maxver)}"
         if toolkit.lock and toolkit.lock not in self.locks:
-            yield f"`{toolkit.lock}` is not locked; run `kernel-build lock`"
+            yield not_locked(toolkit.lock)
         for name in _foreign(components):
             provided = self.matrix.depends.get(name)
             if provided is None or provided.lock is None:
                 yield f"`{name}` in `depends` cannot be provided: {provided.missing if provided else 'nobody packs it'}"
             elif provided.lock not in self.locks:
-                yield f"`{provided.lock}` is not locked; run `kernel-build lock`"
+                yield not_locked(provided.lock)
         for component, selection in bare.items():
             idle = _quoted(selection.without_code)
-            yield f"{idle} gives no code, so `{component}` would have none ({_supported(toolkit)})"
+            yield f"no code for {idle}, so `{component}` would have none ({_supported(toolkit)})"
         if not components:
             yield "every component needs a newer toolkit"
 
@@ -268,21 +322,9 @@ def _foreign(components: Sequence[Component]) -> tuple[str, ...]:
 
 def _select(component: Component, toolkit: Toolkit, archs: Sequence[str] | None) -> Selection:
     try:
-        return select(archs or component.capabilities, toolkit.archs)
+        return select(archs or component.capabilities, toolkit.archs, toolkit.other_archs)
     except ValueError as error:
         raise PlanError(str(error), hint=_supported(toolkit), component=component.name) from error
-
-
-def _union(parts: Iterable[DeviceArchs]) -> DeviceArchs:
-    all_parts = list(parts)
-
-    def merge(items: Iterable[str]) -> tuple[str, ...]:
-        return tuple(sorted(set(items), key=lambda text: (parse_version(text), text)))
-
-    return DeviceArchs(
-        merge(arch for part in all_parts for arch in part.sass),
-        merge(arch for part in all_parts for arch in part.ptx),
-    )
 
 
 def _quoted(items: Iterable[str]) -> str:
@@ -290,4 +332,4 @@ def _quoted(items: Iterable[str]) -> str:
 
 
 def _supported(toolkit: Toolkit) -> str:
-    return f"supported: {', '.join(toolkit.archs)}"
+    return f"supported: {', '.join(toolkit.supported)}"

@@ -10,9 +10,9 @@ from kernelworks.model.variant import FrameworkFacts, PythonAbi
 from kernelworks.model.variant_name import VariantName, Version2, format_version, version_digits
 from kernelworks_build.manifest import Manifest
 from kernelworks_build.matrix import Matrix, TorchRow
+from kernelworks_build.toolchain.lock import not_locked
 
 __all__ = ["Skipped", "Target", "loading", "targets"]
-
 
 _NO_PYTHON = PythonAbi("none", None)
 
@@ -88,7 +88,7 @@ def targets(manifest: Manifest, matrix: Matrix, locks: Collection[str], backend:
 def _tvm_ffi(matrix: Matrix, locks: Collection[str], backend: str) -> Target | Skipped:
     row = matrix.tvm_ffi
     if row.lock not in locks:
-        return Skipped(backend, f"`{row.lock}` is not locked; run `kernel-build lock`")
+        return Skipped(backend, not_locked(row.lock))
     return Target(FrameworkFacts("tvm-ffi", row.minor), releases=(row,))
 
 
@@ -144,5 +144,5 @@ def _unfit(row: TorchRow, manifest: Manifest, locks: Collection[str]) -> str | N
     if maxver and row.minor > maxver:
         return f"it is newer than `[torch] maxver` {format_version(maxver)}"
     if row.lock not in locks:
-        return f"`{row.lock}` is not locked; `kernel-build lock --torch {row.release}` pins it"
+        return not_locked(row.lock)
     return None if row.full_abi else "it is locked for the stable ABI alone"

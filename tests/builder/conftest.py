@@ -6,13 +6,16 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kernelworks.model.digest import FileEntry, hash_file, list_tree
+from kernelworks.model.index import Index, Source
+from kernelworks.model.variant import BackendFacts, FrameworkFacts, Platform, PythonAbi, TorchSymbols, Variant
 from kernelworks.settings import cache_root
 from kernelworks_build.action import Action, Limits, Mount, Tree
 from kernelworks_build.errors import SandboxError, ToolchainError
@@ -57,10 +60,10 @@ class Done:
         return json.loads(self.stdout)
 
 
-def run(*arguments: str | Path, env: Mapping[str, str] | None = None, **options: Any) -> Done:
-    """Run the program as a user does."""
+def run(*arguments: str | Path, by: Sequence[str] = (), env: Mapping[str, str] | None = None, **options: Any) -> Done:
+    """Run the program as a user does; `by` is a program that runs it, with arguments."""
     done = subprocess.run(
-        [str(PROGRAM), *map(str, arguments)],
+        [*by, str(PROGRAM), *map(str, arguments)],
         env={**os.environ, **(env or {})},
         capture_output=True,
         text=True,
@@ -107,6 +110,24 @@ def toolchain(bubblewrap: Bwrap, fetcher: Fetcher) -> Callable[..., dict[str, Tr
         )
 
     return trees
+
+
+@pytest.fixture(scope="session")
+def rocm(toolchain: Callable[..., dict[str, Tree]]) -> Tree:
+    """The tree of ROCm; skips where the archive has dropped one of its packages by now, and says which."""
+    try:
+        return toolchain("rocm-7.2")["rocm-7.2"]
+    except ToolchainError as error:
+        if "at none of its origins" in error.message:
+            pytest.skip(f"the archive has moved on: {error.message}")
+        raise
+
+
+@pytest.fixture(autouse=True)
+def _rocm(request: pytest.FixtureRequest) -> None:
+    """What compiles HIP code needs that tree."""
+    if request.node.get_closest_marker("rocm"):
+        request.getfixturevalue("rocm")
 
 
 @pytest.fixture(scope="session")
@@ -163,3 +184,46 @@ def fresh_cache(tmp_path: Path) -> Mapping[str, str]:
         (cache_root() / name).mkdir(parents=True, exist_ok=True)
         (folder / name).symlink_to(cache_root() / name)
     return {"KERNELWORKS_CACHE": str(folder)}
+
+
+@pytest.fixture(scope="session")
+def make_dist() -> Callable[..., Path]:
+    """Gives a revision with a variant per backend, of `size` random bytes each, as `build` lays it out."""
+
+    def made(
+        root: Path, *backends: str, digest: str = "0" * 64, dirty: bool = False, size: int = 100, card: str = "# toy\n"
+    ) -> Path:
+        variants = []
+        for backend in backends:
+            name = f"torch-stable-abi211-{backend}-x86_64-linux"
+            folder = root / "build" / name
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / "__init__.py").write_bytes(os.urandom(size))
+            wheel = root / "wheels" / f"toy-1+{backend}.whl"
+            wheel.parent.mkdir(exist_ok=True)
+            wheel.write_bytes(os.urandom(size))
+            variants.append(
+                Variant(
+                    name=name,
+                    id=f"_toy_{backend}_0",
+                    framework=FrameworkFacts("torch-stable-abi", (2, 11)),
+                    backend=BackendFacts(backend, None),
+                    python_abi=PythonAbi("none", None),
+                    platform=Platform("x86_64", "linux", None),
+                    libraries=(),
+                    torch_symbols=TorchSymbols(()),
+                    python_depends=(),
+                    wheel=FileEntry(f"wheels/{wheel.name}", *hash_file(wheel)),
+                    package="toy",
+                    files=tuple(list_tree(folder)),
+                    lock="0" * 64,
+                    hermetic=True,
+                )
+            )
+        source = Source(digest, "a" * 40 if dirty else None, dirty)
+        index = Index("toy", 1, "apache-2.0", source, "test", tuple(variants))
+        (root / "kernel.json").write_bytes(index.to_bytes())
+        (root / "README.md").write_text(card)
+        return root
+
+    return made

@@ -128,11 +128,15 @@ def installed_torch() -> str:
 
 def use(project: Path) -> str:
     """What the kernel in `project` prints in a process of its own."""
-    environment = os.environ | {"LOCAL_KERNELS": f"demo/twice={project / 'dist'}"}
-    command = [sys.executable, "-c", USE]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    done = run_with(project, USE)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def run_with(project: Path, code: str) -> subprocess.CompletedProcess[str]:
+    """A process that runs `code` and finds the kernel in `project`."""
+    environment = os.environ | {"LOCAL_KERNELS": f"demo/twice={project / 'dist'}"}
+    return subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.sandbox
@@ -192,7 +196,9 @@ def test_a_pybind11_module_is_built_for_one_python_and_loads(kernel_build: Progr
 
 
 @pytest.mark.sandbox
-def test_a_tvm_ffi_library_is_built_without_torch_and_without_python(kernel_build: Program, tmp_path: Path) -> None:
+def test_a_tvm_ffi_library_is_built_without_torch_and_without_python_and_loads(
+    kernel_build: Program, tmp_path: Path
+) -> None:
     binding = """
 #include <tvm/ffi/function.h>
 
@@ -202,7 +208,7 @@ TVM_FFI_DLL_EXPORT_TYPED_FUNC(twice, twice)
 """
     manifest = COMPILED.replace("[torch]", "[tvm-ffi]").replace("torch-ext", "tvm-ffi-ext").replace('["torch"]', "[]")
     op = "long twice(long x) { return 2 * x; }\n"
-    project = write(tmp_path / "twice", manifest, "", op=op)
+    project = write(tmp_path / "twice", manifest, "from ._ops import ops\n\ntwice = ops.twice\n", op=op)
     (project / "torch-ext").rename(project / "tvm-ffi-ext")
     (project / "tvm-ffi-ext" / "binding.cpp").write_text(binding)
 
@@ -220,6 +226,11 @@ TVM_FFI_DLL_EXPORT_TYPED_FUNC(twice, twice)
     with zipfile.ZipFile(project / "dist" / variant["wheel"]["path"]) as wheel:
         (record,) = (name for name in wheel.namelist() if name.endswith("METADATA"))
         assert "Requires-Dist: apache-tvm-ffi\n" in wheel.read(record).decode()
+    load = "from kernelworks import get_kernel\nprint(get_kernel('demo/twice', backend='cpu').twice(21))"
+    without = run_with(project, f"import sys\nsys.modules['tvm_ffi'] = None\n{load}")
+    assert "needs tvm-ffi 0.1, and it is not installed" in without.stderr
+    pytest.importorskip("tvm_ffi", reason="needs apache-tvm-ffi")
+    assert run_with(project, load).stdout == "42\n"
 
 
 def test_pure_python_is_packed_for_any_machine_and_loads(kernel_build: Program, tmp_path: Path) -> None:

@@ -109,8 +109,9 @@ from kernelworks import get_kernel
 def test_it():
     assert get_kernel("demo/toy-kernel").WHO == "second"
 
-def test_more():
-    pass
+def test_more_by_the_name_of_the_package():
+    import toy_kernel
+    assert toy_kernel.WHO == get_kernel("demo/toy-kernel").WHO
 """
 
 

@@ -73,7 +73,14 @@ def test_a_full_disk_is_named_with_a_way_out(project: Path, tmp_path: Path) -> N
         pytest.skip("this bubblewrap cannot make small file systems")
     assert done.returncode == 12, done.stderr
     assert "no space left on device" in done.stderr
-    assert "free space where the cache, the output and TMPDIR lie" in done.stderr
+    assert f"free space where the output, the cache (`{cache_root()}`) and temporary files" in done.stderr
+
+
+def test_a_cache_that_cannot_be_written_is_named_with_the_variable_that_names_another(project: Path) -> None:
+    done = build_with_mounts(project, ["--ro-bind", str(cache_root()), str(cache_root())])
+    assert done.returncode == 12, done.stderr
+    assert f"`{cache_root()}" in done.stderr
+    assert "KERNELWORKS_CACHE names another cache" in done.stderr
 
 
 @pytest.mark.parametrize(

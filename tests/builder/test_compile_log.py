@@ -130,3 +130,15 @@ def test_a_compiler_that_memory_ended_is_told_as_such(tmp_path: Path, said: str)
 def test_limits_are_told_from_errors(tmp_path: Path, timed_out: bool, out_of_memory: bool, words: str) -> None:
     ended = result(tmp_path, timed_out=timed_out, out_of_memory=out_of_memory)
     assert words in compile_error(ended, variant="v", project=tmp_path, declared=[], log=tmp_path / "log").message
+
+
+@pytest.mark.parametrize("place", ["/src/cpu/bad.cpp:3:10:", "/src/cpu/bad.cu(3):"])
+def test_an_error_is_not_hidden_by_the_warnings_before_it(tmp_path: Path, place: str) -> None:
+    noisy = result(tmp_path)
+    warnings = "".join(f"/src/cpu/bad.cpp:{line}:1: warning: unused\n" for line in range(100))
+    line = next(line for line in LOG.splitlines() if "fatal error" in line)
+    noisy.log.write_text(LOG.replace(f"{line}\n", f"{warnings}In file included from x\n{place} error: no\n"))
+    error = compile_error(noisy, variant="v", project=tmp_path, declared=(), log=tmp_path / "log")
+    assert f"In file included from x\n{place.replace('/src', str(tmp_path))} error: no" in error.message
+    assert error.message.count("warning: unused") == 4
+    assert "... 96 more lines in the log" in error.message

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from kernelworks_build.toolchain.lock import SHIPPED, Lock
+from kernelworks_build.cli import app, lock
+from kernelworks_build.toolchain.lock import SHIPPED, Lock, LockSet, lock_command
 
 Program = Callable[..., Any]
 
@@ -19,13 +20,15 @@ def test_a_new_lock_holds_a_tree_that_was_made_and_differs_only_if_the_origin_do
     kernel_build: Program, tmp_path: Path
 ) -> None:
     done = kernel_build("lock", "--python", "--out", tmp_path / "locks", "--json")
-    if done.code == 22 and "add a source of `bookworm`" in done.stdout:
-        pytest.skip("apt has no source of Debian bookworm here")
+    if done.code == 22 and "add a source of `" in done.stdout:
+        pytest.skip("apt has no source of Debian bookworm or trixie here")
     assert done.code == 0, done.stderr
-    written = Lock.parse((tmp_path / "locks" / "python.toml").read_text(), "new")
-    shipped = Lock.parse((SHIPPED / "python.toml").read_text(), "shipped")
-    assert done.document["locks"] == [{"name": "python", "digest": written.digest}]
-    assert (written.artifacts == shipped.artifacts) == (written.digest == shipped.digest)
+    assert [lock["name"] for lock in done.document["locks"]] == ["python", "python-3.13"]
+    for told in done.document["locks"]:
+        written = Lock.parse((tmp_path / "locks" / f"{told['name']}.toml").read_text(), "new")
+        shipped = Lock.parse((SHIPPED / f"{told['name']}.toml").read_text(), "shipped")
+        assert told["digest"] == written.digest
+        assert (written.artifacts == shipped.artifacts) == (written.digest == shipped.digest)
 
 
 def test_a_lock_of_the_project_adds_a_torch_release_to_the_plan(kernel_build: Program, tmp_path: Path) -> None:
@@ -37,6 +40,23 @@ def test_a_lock_of_the_project_adds_a_torch_release_to_the_plan(kernel_build: Pr
     shutil.copy(SHIPPED / "torch-2.15.0.symbols.xz", folder / "torch-2.16.1.symbols.xz")
     done = kernel_build("plan", tmp_path / "toy", "--json")
     assert [variant["torch-releases"][-1] for variant in done.document["variants"]] == ["2.16.1"] * 4
+
+
+@pytest.mark.parametrize("name", sorted(LockSet.load().locks))
+def test_the_command_that_is_told_for_a_lock_pins_it(
+    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pinned = []
+
+    def relock(name: str, *_: object, **__: object) -> Lock:
+        pinned.append(name)
+        return Lock(name, "any", "0" * 64, ())
+
+    monkeypatch.setattr(lock, "relock", relock)
+    monkeypatch.setenv("KERNELWORKS_CACHE", str(tmp_path / "cache"))
+    program, *arguments = lock_command(name).split()
+    app([*arguments, "--out", str(tmp_path)], standalone_mode=False)
+    assert (program, name in pinned) == ("kernel-build", True)
 
 
 @pytest.mark.parametrize(

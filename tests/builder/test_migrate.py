@@ -78,7 +78,7 @@ def test_inline_tables_and_dotted_keys_are_migrated_in_their_own_form() -> None:
 
 
 NAMES = st.sampled_from(["relu", "_relu", "fast-relu", "Relu2"])
-FILES = st.lists(st.sampled_from(["a.cu", "b c.cu", "größe.h"]), min_size=1, max_size=3, unique=True)
+FILES = st.lists(st.sampled_from(["a.cpp", "b c.cc", "größe.h"]), min_size=1, max_size=3, unique=True)
 DEPENDS = st.lists(st.sampled_from(["torch", "cutlass_sycl", "cutlass_4_0"]), max_size=2, unique=True)
 BINDING = {"src": FILES}
 

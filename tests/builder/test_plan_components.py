@@ -43,7 +43,7 @@ def test_a_capability_that_only_another_toolkit_knows_is_a_reason_and_not_a_faul
     matrix = replace(Matrix.load(), backends={"cuda": row})
     plan = make_plan(manifest, matrix, {"torch-2.11.0", "cuda-old"})
     assert plan.variants == ()
-    assert any("`12.0` gives no code, so `old` would have none" in skipped.reason for skipped in plan.skipped)
+    assert any("no code for `12.0`, so `old` would have none" in skipped.reason for skipped in plan.skipped)
 
 
 def test_a_component_that_needs_a_newer_toolkit_and_a_capability_without_code_are_named() -> None:
@@ -54,4 +54,4 @@ def test_a_component_that_needs_a_newer_toolkit_and_a_capability_without_code_ar
     assert [(variant.name, variant.components) for variant in plan.variants] == [(name, ("old",))]
     reasons = {skipped.subject: skipped.reason for skipped in plan.skipped}
     assert reasons[f"{name} new"] == "it needs toolkit 99.9 or newer"
-    assert reasons[f"{name} old"].startswith("`11.8` gives no code with this toolkit")
+    assert reasons[f"{name} old"].startswith("no code for `11.8` with this toolkit")

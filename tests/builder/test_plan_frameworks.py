@@ -157,6 +157,10 @@ def test_each_python_that_is_asked_for_has_its_own_variants_and_one_without_head
     assert spec.output == "_my_relu_cpu_0.cpython-311-x86_64-linux-gnu.so"
     assert not any("Py_LIMITED_API" in " ".join(unit["command"]) for unit in spec.document["units"])
     assert "-ltorch_python" in spec.document["link"]["command"]
+    newer, *_ = plan(f'{text}\n[tool.kernelworks]\npython = ["3.13"]\n').variants
+    assert (newer.name[-5:], newer.trees["python-3.13"]) == ("cp313", "/opt/python")
+    compiled = compile_spec(manifest(text), newer, MATRIX.backends["cpu"], "_x").document["units"][0]["command"]
+    assert "/opt/python/include/python3.13" in compiled
     with pytest.raises(PlanError, match=r"`CPython 3\.7` cannot be built: its headers are not locked \(known: 3\.11"):
         plan(f'{text}\n[tool.kernelworks]\npython = ["3.7"]\n')
 

@@ -2,63 +2,28 @@
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from kernelworks.errors import UsageError
-from kernelworks.model.digest import FileEntry, hash_file, list_tree
-from kernelworks.model.index import Index, Source
-from kernelworks.model.variant import BackendFacts, FrameworkFacts, Platform, PythonAbi, TorchSymbols, Variant
+from kernelworks.model.digest import hash_file
+from kernelworks.model.index import Index
 from kernelworks.transport import connect
 from kernelworks.transport.revision import Ref
 from kernelworks_build.errors import PublishError
 from kernelworks_build.publish import publish
 from kernelworks_build.revision import check_revision, read_revision
 
+MakeDist = Callable[..., Path]
 REPO = "demo/toy"
-
-
-def make_dist(root: Path, *backends: str, digest: str = "0" * 64, size: int = 100, dirty: bool = False) -> Path:
-    """A revision with one variant per backend; its bytes are random."""
-    variants = []
-    for backend in backends:
-        name = f"torch-stable-abi211-{backend}-x86_64-linux"
-        folder = root / "build" / name
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "__init__.py").write_bytes(os.urandom(size))
-        wheel = root / "wheels" / f"toy-1+{backend}.whl"
-        wheel.parent.mkdir(exist_ok=True)
-        wheel.write_bytes(os.urandom(size))
-        variants.append(
-            Variant(
-                name=name,
-                id=f"_toy_{backend}_0",
-                framework=FrameworkFacts("torch-stable-abi", (2, 11)),
-                backend=BackendFacts(backend, None),
-                python_abi=PythonAbi("none", None),
-                platform=Platform("x86_64", "linux", None),
-                libraries=(),
-                torch_symbols=TorchSymbols(()),
-                python_depends=(),
-                wheel=FileEntry(f"wheels/{wheel.name}", *hash_file(wheel)),
-                package="toy",
-                files=tuple(list_tree(folder)),
-                lock="0" * 64,
-                hermetic=True,
-            )
-        )
-    index = Index("toy", 1, "apache-2.0", Source(digest, "a" * 40 if dirty else None, dirty), "test", tuple(variants))
-    (root / "kernel.json").write_bytes(index.to_bytes())
-    (root / "README.md").write_text("# toy\n")
-    return root
 
 
 def check_registry(registry: Path) -> None:
@@ -72,7 +37,7 @@ def check_registry(registry: Path) -> None:
         check_revision(revision, index, hint="")
 
 
-def test_a_published_revision_is_read_back_by_version_and_by_commit(tmp_path: Path) -> None:
+def test_a_published_revision_is_read_back_by_version_and_by_commit(make_dist: MakeDist, tmp_path: Path) -> None:
     done = publish(make_dist(tmp_path / "dist", "cpu"), tmp_path / "registry", REPO)
     transport = connect(tmp_path / "registry")
     assert transport.versions(REPO) == {1: Ref(done.commit)}
@@ -83,14 +48,14 @@ def test_a_published_revision_is_read_back_by_version_and_by_commit(tmp_path: Pa
     check_registry(tmp_path / "registry")
 
 
-def test_publishing_the_same_again_changes_nothing(tmp_path: Path) -> None:
+def test_publishing_the_same_again_changes_nothing(make_dist: MakeDist, tmp_path: Path) -> None:
     dist = make_dist(tmp_path / "dist", "cpu")
     first = publish(dist, tmp_path / "registry", REPO)
     second = publish(dist, tmp_path / "registry", REPO)
     assert (first.commit, first.changed, second.changed) == (second.commit, True, False)
 
 
-def test_variants_of_the_same_sources_join_and_the_older_revision_stays(tmp_path: Path) -> None:
+def test_variants_of_the_same_sources_join_and_the_older_revision_stays(make_dist: MakeDist, tmp_path: Path) -> None:
     registry = tmp_path / "registry"
     first = publish(make_dist(tmp_path / "one", "cpu"), registry, REPO)
     second = publish(make_dist(tmp_path / "two", "metal"), registry, REPO)
@@ -99,7 +64,7 @@ def test_variants_of_the_same_sources_join_and_the_older_revision_stays(tmp_path
     check_registry(registry)
 
 
-def test_variants_of_other_sources_are_left_behind_and_named(tmp_path: Path) -> None:
+def test_variants_of_other_sources_are_left_behind_and_named(make_dist: MakeDist, tmp_path: Path) -> None:
     registry = tmp_path / "registry"
     publish(make_dist(tmp_path / "one", "cpu"), registry, REPO)
     done = publish(make_dist(tmp_path / "two", "metal", digest="1" * 64), registry, REPO)
@@ -108,7 +73,7 @@ def test_variants_of_other_sources_are_left_behind_and_named(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("victim", ["wheels/toy-1+cpu.whl", "build/torch-stable-abi211-cpu-x86_64-linux/__init__.py"])
-def test_a_flipped_byte_is_refused_and_nothing_is_written(tmp_path: Path, victim: str) -> None:
+def test_a_flipped_byte_is_refused_and_nothing_is_written(make_dist: MakeDist, tmp_path: Path, victim: str) -> None:
     dist = make_dist(tmp_path / "dist", "cpu")
     data = bytearray((dist / victim).read_bytes())
     data[50] ^= 1
@@ -122,7 +87,7 @@ def test_a_flipped_byte_is_refused_and_nothing_is_written(tmp_path: Path, victim
     assert not (tmp_path / "registry").exists()
 
 
-def test_a_missing_file_nothing_built_and_a_bad_name_are_said(tmp_path: Path) -> None:
+def test_a_missing_file_nothing_built_and_a_bad_name_are_said(make_dist: MakeDist, tmp_path: Path) -> None:
     dist = make_dist(tmp_path / "dist", "cpu")
     (dist / "wheels" / "toy-1+cpu.whl").unlink()
     with pytest.raises(PublishError, match="No such file"):
@@ -133,7 +98,7 @@ def test_a_missing_file_nothing_built_and_a_bad_name_are_said(tmp_path: Path) ->
         publish(make_dist(tmp_path / "ok", "cpu"), tmp_path / "registry", "../../etc")
 
 
-def test_dirty_sources_are_published_only_when_told(tmp_path: Path) -> None:
+def test_dirty_sources_are_published_only_when_told(make_dist: MakeDist, tmp_path: Path) -> None:
     dist = make_dist(tmp_path / "dist", "cpu", dirty=True)
     with pytest.raises(PublishError, match="sources differ from commit"):
         publish(dist, tmp_path / "registry", REPO)
@@ -141,7 +106,7 @@ def test_dirty_sources_are_published_only_when_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("victim", ["wheels/toy-1+cpu.whl", "README.md", "build"])
-def test_publishing_again_repairs_a_damaged_revision(tmp_path: Path, victim: str) -> None:
+def test_publishing_again_repairs_a_damaged_revision(make_dist: MakeDist, tmp_path: Path, victim: str) -> None:
     registry = tmp_path / "registry"
     dist = make_dist(tmp_path / "dist", "cpu")
     first = publish(dist, registry, REPO)
@@ -155,7 +120,7 @@ def test_publishing_again_repairs_a_damaged_revision(tmp_path: Path, victim: str
     assert (again.commit, again.changed) == (first.commit, victim != "README.md")
 
 
-def test_rot_in_the_revision_before_is_not_carried_on(tmp_path: Path) -> None:
+def test_rot_in_the_revision_before_is_not_carried_on(make_dist: MakeDist, tmp_path: Path) -> None:
     registry = tmp_path / "registry"
     first = publish(make_dist(tmp_path / "one", "cpu"), registry, REPO)
     (registry / REPO / "revisions" / first.commit / "wheels" / "toy-1+cpu.whl").write_bytes(b"rot")
@@ -164,7 +129,9 @@ def test_rot_in_the_revision_before_is_not_carried_on(tmp_path: Path) -> None:
     assert connect(registry).versions(REPO) == {1: Ref(first.commit)}
 
 
-def test_an_interrupted_publication_leaves_the_revision_before_and_can_be_repeated(tmp_path: Path) -> None:
+def test_an_interrupted_publication_leaves_the_revision_before_and_can_be_repeated(
+    make_dist: MakeDist, tmp_path: Path
+) -> None:
     registry = tmp_path / "registry"
     before = publish(make_dist(tmp_path / "one", "cpu"), registry, REPO)
     code = (
@@ -191,7 +158,7 @@ def test_an_interrupted_publication_leaves_the_revision_before_and_can_be_repeat
     assert caught, "no kill fell into a copy"
 
 
-def test_eight_publishers_at_once_end_with_every_variant(tmp_path: Path) -> None:
+def test_eight_publishers_at_once_end_with_every_variant(make_dist: MakeDist, tmp_path: Path) -> None:
     backends = ["cann", "cpu", "cuda", "metal", "neuron", "rocm", "tpu", "xpu"]
     code = (
         "import sys; from pathlib import Path; from kernelworks_build.publish import publish;"

@@ -17,9 +17,6 @@ import pytest
 from huggingface_hub import CommitOperationAdd, HfApi
 
 from kernelworks.errors import RepositoryError, TransportError
-from kernelworks.model.digest import FileEntry, hash_file, list_tree
-from kernelworks.model.index import Index, Source
-from kernelworks.model.variant import BackendFacts, FrameworkFacts, Platform, PythonAbi, TorchSymbols, Variant
 from kernelworks.transport import connect, read_revision
 from kernelworks.transport.directory_layout import listed_files
 from kernelworks.transport.hub import HubTransport
@@ -32,6 +29,7 @@ from kernelworks_server.services import open_services
 
 pytestmark = pytest.mark.server
 
+MakeDist = Callable[..., Path]
 PROGRAM = [sys.executable, "-c", "from kernelworks_server.cli import main; main()"]
 ORG = "demo"
 _numbers = count()
@@ -93,41 +91,6 @@ def repo_id() -> str:
     return f"{ORG}/toy-{next(_numbers)}"
 
 
-def make_dist(root: Path, *backends: str, digest: str = "0" * 64, card: str = "# toy\n") -> Path:
-    """A revision with one variant per backend; its bytes are random."""
-    variants = []
-    for backend in backends:
-        name = f"torch-stable-abi211-{backend}-x86_64-linux"
-        folder = root / "build" / name
-        folder.mkdir(parents=True)
-        (folder / "__init__.py").write_bytes(os.urandom(100))
-        wheel = root / "wheels" / f"toy-1+{backend}.whl"
-        wheel.parent.mkdir(exist_ok=True)
-        wheel.write_bytes(os.urandom(1000))
-        variants.append(
-            Variant(
-                name=name,
-                id=f"_toy_{backend}_0",
-                framework=FrameworkFacts("torch-stable-abi", (2, 11)),
-                backend=BackendFacts(backend, None),
-                python_abi=PythonAbi("none", None),
-                platform=Platform("x86_64", "linux", None),
-                libraries=(),
-                torch_symbols=TorchSymbols(()),
-                python_depends=(),
-                wheel=FileEntry(f"wheels/{wheel.name}", *hash_file(wheel)),
-                package="toy",
-                files=tuple(list_tree(folder)),
-                lock="0" * 64,
-                hermetic=True,
-            )
-        )
-    index = Index("toy", 1, "apache-2.0", Source(digest), "test", tuple(variants))
-    (root / "kernel.json").write_bytes(index.to_bytes())
-    (root / "README.md").write_text(card)
-    return root
-
-
 def check_served(registry: Registry, repo_id: str, commit: str) -> set[str]:
     """Names of the variants of a revision, of which the registry has every byte and nothing else."""
     transport = connect(registry.url)
@@ -139,7 +102,7 @@ def check_served(registry: Registry, repo_id: str, commit: str) -> set[str]:
 
 
 def test_a_published_revision_is_read_back_by_version_and_by_commit(
-    registry: Registry, repo_id: str, tmp_path: Path
+    make_dist: MakeDist, registry: Registry, repo_id: str, tmp_path: Path
 ) -> None:
     done = publish(make_dist(tmp_path, "cpu"), registry.url, repo_id)
     transport = HubTransport(registry.url)
@@ -150,7 +113,9 @@ def test_a_published_revision_is_read_back_by_version_and_by_commit(
     assert check_served(registry, repo_id, done.commit) == {"cpu"}
 
 
-def test_publishing_the_same_again_changes_nothing(registry: Registry, repo_id: str, tmp_path: Path) -> None:
+def test_publishing_the_same_again_changes_nothing(
+    make_dist: MakeDist, registry: Registry, repo_id: str, tmp_path: Path
+) -> None:
     dist = make_dist(tmp_path, "cpu")
     first = publish(dist, registry.url, repo_id)
     second = publish(dist, registry.url, repo_id)
@@ -158,7 +123,7 @@ def test_publishing_the_same_again_changes_nothing(registry: Registry, repo_id: 
 
 
 def test_variants_of_the_same_sources_join_and_the_older_revision_stays(
-    registry: Registry, repo_id: str, tmp_path: Path
+    make_dist: MakeDist, registry: Registry, repo_id: str, tmp_path: Path
 ) -> None:
     first = publish(make_dist(tmp_path / "one", "cpu"), registry.url, repo_id)
     second = publish(make_dist(tmp_path / "two", "metal"), registry.url, repo_id)
@@ -167,7 +132,9 @@ def test_variants_of_the_same_sources_join_and_the_older_revision_stays(
     assert check_served(registry, repo_id, first.commit) == {"cpu"}
 
 
-def test_variants_of_other_sources_are_left_behind_and_named(registry: Registry, repo_id: str, tmp_path: Path) -> None:
+def test_variants_of_other_sources_are_left_behind_and_named(
+    make_dist: MakeDist, registry: Registry, repo_id: str, tmp_path: Path
+) -> None:
     publish(make_dist(tmp_path / "one", "cpu"), registry.url, repo_id)
     done = publish(make_dist(tmp_path / "two", "metal", digest="1" * 64), registry.url, repo_id)
     assert done.left_behind == ("torch-stable-abi211-cpu-x86_64-linux",)
@@ -175,7 +142,7 @@ def test_variants_of_other_sources_are_left_behind_and_named(registry: Registry,
 
 
 def test_variants_of_another_builder_are_left_behind_and_named(
-    registry: Registry, repo_id: str, tmp_path: Path
+    make_dist: MakeDist, registry: Registry, repo_id: str, tmp_path: Path
 ) -> None:
     api = registry.api()
     api.create_repo(repo_id, repo_type="kernel")
@@ -188,7 +155,7 @@ def test_variants_of_another_builder_are_left_behind_and_named(
 
 
 def test_whoever_was_overtaken_is_told_to_publish_again(
-    registry: Registry, repo_id: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make_dist: MakeDist, registry: Registry, repo_id: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     publish(make_dist(tmp_path / "one", "cpu"), registry.url, repo_id)
     late = make_dist(tmp_path / "late", "metal")
@@ -207,7 +174,7 @@ def test_whoever_was_overtaken_is_told_to_publish_again(
 
 
 def test_publishers_at_once_that_run_again_end_with_every_variant(
-    registry: Registry, repo_id: str, tmp_path: Path
+    make_dist: MakeDist, registry: Registry, repo_id: str, tmp_path: Path
 ) -> None:
     backends = ["cpu", "metal", "rocm", "xpu"]
     dists = [make_dist(tmp_path / backend, backend) for backend in backends]
@@ -231,7 +198,13 @@ def test_publishers_at_once_that_run_again_end_with_every_variant(
 
 @pytest.mark.parametrize(("step", "nth"), [("create_branch", 1), ("create_commit", 1), ("create_branch", 2)])
 def test_a_publisher_that_dies_on_the_way_leaves_no_version(
-    registry: Registry, repo_id: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, nth: int
+    make_dist: MakeDist,
+    registry: Registry,
+    repo_id: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    step: str,
+    nth: int,
 ) -> None:
     dist = make_dist(tmp_path, "cpu")
     calls = count(1)
@@ -251,7 +224,7 @@ def test_a_publisher_that_dies_on_the_way_leaves_no_version(
 
 
 def test_who_may_not_write_is_told_what_to_do(
-    registry: Registry, repo_id: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make_dist: MakeDist, registry: Registry, repo_id: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dist = make_dist(tmp_path, "cpu")
     for token, hint in [
@@ -271,14 +244,16 @@ def test_who_may_not_write_is_told_what_to_do(
 
 
 def test_a_registry_that_serves_another_index_than_it_was_sent_is_told(
-    registry: Registry, repo_id: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make_dist: MakeDist, registry: Registry, repo_id: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(HubTransport, "read_index", lambda _self, repo_id, revision: Revision(repo_id, revision, b"{}"))
     with pytest.raises(TransportError, match=r"serves another `kernel\.json`"):
         publish(make_dist(tmp_path, "cpu"), registry.url, repo_id)
 
 
-def test_a_card_that_the_registry_refuses_is_told(registry: Registry, repo_id: str, tmp_path: Path) -> None:
+def test_a_card_that_the_registry_refuses_is_told(
+    make_dist: MakeDist, registry: Registry, repo_id: str, tmp_path: Path
+) -> None:
     dist = make_dist(tmp_path, "cpu", card="---\ntags: [\n---\n# toy\n")
     with pytest.raises(PublishError, match=r"README\.md"):
         publish(dist, registry.url, repo_id)

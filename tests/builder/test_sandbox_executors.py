@@ -1,4 +1,4 @@
-"""Both executors, on a root folder made of a few programs of this machine: no toolchain is needed."""
+"""All executors, on a root folder made of a few programs of this machine: no toolchain is needed."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ from kernelworks_build.errors import SandboxError
 from kernelworks_build.sandbox import EXECUTORS, executor, layout
 from kernelworks_build.sandbox.bwrap import Bwrap
 from kernelworks_build.sandbox.none import Unisolated
+from kernelworks_build.toolchain.tree import digest_of
 
 pytestmark = pytest.mark.sandbox
 
@@ -86,7 +87,12 @@ def build_dir(ground: Path) -> Iterator[Path]:
 
 
 @pytest.fixture(params=list(EXECUTORS))
-def either(request: pytest.FixtureRequest) -> Executor:
+def each(request: pytest.FixtureRequest) -> Executor:
+    return usable(executor(request.param))
+
+
+@pytest.fixture(params=[name for name, make in EXECUTORS.items() if make().hermetic])
+def hermetic(request: pytest.FixtureRequest) -> Executor:
     return usable(executor(request.param))
 
 
@@ -103,11 +109,15 @@ def usable(candidate: Executor) -> Executor:
     return candidate
 
 
+def tree(folder: Path) -> Tree:
+    return Tree(digest_of(folder), folder)
+
+
 def action(ground: Path, script: str, limits: Limits = ROOMY, outputs: tuple[str, ...] = ()) -> Action:
     return Action(
         argv=("sh", "-c", script),
         env=(("LC_ALL", "C"), ("PATH", "/usr/bin")),
-        mounts=(Mount("/src", Tree("s", ground / "src")), Mount("/usr", Tree("u", ground / "usr"))),
+        mounts=(Mount("/src", tree(ground / "src")), Mount("/usr", tree(ground / "usr"))),
         outputs=outputs,
         limits=limits,
     )
@@ -118,32 +128,32 @@ def run(by: Executor, job: Action, build_dir: Path) -> tuple[ActionResult, str]:
     return result, result.log.read_text()
 
 
-# What both executors give.
+# What every executor gives.
 
 
-def test_the_layout_is_the_same_whoever_runs_it(either: Executor, ground: Path, build_dir: Path) -> None:
+def test_the_layout_is_the_same_whoever_runs_it(each: Executor, ground: Path, build_dir: Path) -> None:
     script = "pwd; id -u; id -g; ls /; ls /src; ls -d /bin/sh; cat /dev/null; umask; echo $$ >/tmp/a >/dev/shm/b"
 
-    result, log = run(either, action(ground, script), build_dir)
+    result, log = run(each, action(ground, script), build_dir)
 
     root = "bin build dev lib lib64 proc sbin src tmp usr"
     assert log.split() == f"/build 1000 1000 {root} kernel.cpp /bin/sh 0022".split()
-    assert (result.exit_code, result.executor, result.hermetic) == (0, either.name, either.hermetic)
+    assert (result.exit_code, result.executor, result.hermetic) == (0, each.name, each.hermetic)
 
 
 def test_the_environment_is_the_one_of_the_action_and_the_working_folder(
-    either: Executor, ground: Path, build_dir: Path, monkeypatch: pytest.MonkeyPatch
+    each: Executor, ground: Path, build_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SECRET_OF_THE_HOST", "1")
     job = action(ground, "")
     listing = Action(("/usr/bin/env",), job.env, job.mounts, (), ROOMY)
 
-    _, log = run(either, listing, build_dir)
+    _, log = run(each, listing, build_dir)
 
     assert sorted(log.split()) == ["LC_ALL=C", "PATH=/usr/bin", "PWD=/build"]
 
 
-def test_only_build_and_scratch_folders_can_be_written(either: Executor, ground: Path, build_dir: Path) -> None:
+def test_only_build_and_scratch_folders_can_be_written(each: Executor, ground: Path, build_dir: Path) -> None:
     script = """
     for path in /x /usr/x /usr/bin/sh /src/x /src/kernel.cpp /dev/x /opt /proc/x; do
         (echo bad > $path) 2>/dev/null && echo wrote $path
@@ -153,7 +163,7 @@ def test_only_build_and_scratch_folders_can_be_written(either: Executor, ground:
     echo good > result && mkdir -p a/b && mv result a/b
     """
 
-    result, log = run(either, action(ground, script, outputs=("a/b/result",)), build_dir)
+    result, log = run(each, action(ground, script, outputs=("a/b/result",)), build_dir)
 
     assert (log, result.exit_code, result.missing_outputs) == ("", 0, ())
     assert (build_dir / "a/b/result").read_text() == "good\n"
@@ -162,10 +172,10 @@ def test_only_build_and_scratch_folders_can_be_written(either: Executor, ground:
     assert stat.S_IMODE((ground / "src/kernel.cpp").stat().st_mode) == 0o444
 
 
-def test_the_build_folder_keeps_what_was_in_it(either: Executor, ground: Path, build_dir: Path) -> None:
+def test_the_build_folder_keeps_what_was_in_it(each: Executor, ground: Path, build_dir: Path) -> None:
     (build_dir / "before").write_text("kept\n")
 
-    result, log = run(either, action(ground, "cat before; echo more >> before"), build_dir)
+    result, log = run(each, action(ground, "cat before; echo more >> before"), build_dir)
 
     assert (result.exit_code, log) == (0, "kept\n")
     assert (build_dir / "before").read_text() == "kept\nmore\n"
@@ -173,7 +183,7 @@ def test_the_build_folder_keeps_what_was_in_it(either: Executor, ground: Path, b
 
 @pytest.mark.parametrize(("script", "expected"), [("exit 7", 7), ("kill -TERM $$; sleep 9", -signal.SIGTERM)])
 def test_a_failing_command_is_a_result(
-    either: Executor, ground: Path, build_dir: Path, script: str, expected: int
+    each: Executor, ground: Path, build_dir: Path, script: str, expected: int
 ) -> None:
     job = Action(
         ("sh", "-c", f"sh -c '{script}'; exit $?"),
@@ -183,53 +193,53 @@ def test_a_failing_command_is_a_result(
         ROOMY,
     )
 
-    result, _ = run(either, job, build_dir)
+    result, _ = run(each, job, build_dir)
 
     assert (result.exit_code, result.timed_out, result.out_of_memory) == (expected, False, False)
 
 
-def test_a_command_that_is_not_in_the_sandbox_is_an_error(either: Executor, ground: Path, build_dir: Path) -> None:
+def test_a_command_that_is_not_in_the_sandbox_is_an_error(each: Executor, ground: Path, build_dir: Path) -> None:
     job = Action(("python3",), (("PATH", "/usr/bin"),), action(ground, "").mounts, (), ROOMY)
 
     with pytest.raises(SandboxError, match=r"cannot run `python3`: .*No such file"):
-        run(either, job, build_dir)
+        run(each, job, build_dir)
 
     assert sorted(path.name for path in build_dir.parent.iterdir()) == ["build", "log"]
 
 
 def test_an_output_is_missing_when_absent_and_when_a_link_leads_to_it(
-    either: Executor, ground: Path, build_dir: Path
+    each: Executor, ground: Path, build_dir: Path
 ) -> None:
     script = "mkdir there; touch real there/y; ln -s real file; ln -s there folder; ln -s /etc/passwd out"
     outputs = ("real", "there/y", "absent", "file", "folder/y", "out")
 
-    result, _ = run(either, action(ground, script, outputs=outputs), build_dir)
+    result, _ = run(each, action(ground, script, outputs=outputs), build_dir)
 
     assert result.missing_outputs == ("absent", "file", "folder/y", "out")
 
 
-def test_the_wall_limit_ends_it(either: Executor, ground: Path, build_dir: Path) -> None:
+def test_the_wall_limit_ends_it(each: Executor, ground: Path, build_dir: Path) -> None:
     job = action(ground, "echo begun > file; sleep 60", Limits(ROOMY.memory_bytes, wall_seconds=1))
 
-    result, _ = run(either, job, build_dir)
+    result, _ = run(each, job, build_dir)
 
     assert (result.exit_code, result.timed_out, result.out_of_memory) == (-signal.SIGKILL, True, False)
     assert (build_dir / "file").read_text() == "begun\n"
 
 
-def test_the_memory_limit_ends_it(either: Executor, ground: Path, build_dir: Path) -> None:
+def test_the_memory_limit_ends_it(each: Executor, ground: Path, build_dir: Path) -> None:
     job = action(ground, f"{{ head -c {200 * MIB} /dev/zero; sleep 60; }} | tail", Limits(100 * MIB, 60))
 
-    result, _ = run(either, job, build_dir)
+    result, _ = run(each, job, build_dir)
 
     assert (result.exit_code, result.timed_out, result.out_of_memory) == (-signal.SIGKILL, False, True)
 
 
-def test_cpu_time_and_peak_memory_cover_every_process(either: Executor, ground: Path, build_dir: Path) -> None:
+def test_cpu_time_and_peak_memory_cover_every_process(each: Executor, ground: Path, build_dir: Path) -> None:
     loop = "i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done"
     script = f"head -c {60 * MIB} /dev/zero | tail | tail -c 1 >/dev/null; sh -c '{loop}'; times"
 
-    result, log = run(either, action(ground, script), build_dir)
+    result, log = run(each, action(ground, script), build_dir)
 
     children = re.findall(r"(\d+)m([\d.]+)s", log.splitlines()[-1])
     known_to_the_shell = sum(int(minutes) * 60 + float(seconds) for minutes, seconds in children)
@@ -238,28 +248,37 @@ def test_cpu_time_and_peak_memory_cover_every_process(either: Executor, ground: 
     assert 60 * MIB <= result.max_rss_bytes < 200 * MIB
 
 
-def test_both_executors_make_the_same_files(ground: Path, build_dir: Path) -> None:
+def works(name: str) -> bool:
+    try:
+        executor(name).check()
+    except SandboxError:
+        return False
+    return True
+
+
+def test_all_executors_that_work_here_make_the_same_files(ground: Path, build_dir: Path) -> None:
     script = "mkdir d; cat /src/kernel.cpp > d/a; id -u > b; chmod 755 b; ln -s d/a c; env > e; pwd > f"
 
-    made = []
-    for name in EXECUTORS:
+    made = {}
+    for name in filter(works, EXECUTORS):
         folder = build_dir / name
         folder.mkdir()
-        run(usable(executor(name)), action(ground, script), folder)
-        made.append(
-            [
-                (path.relative_to(folder), path.lstat().st_mode, path.read_bytes() if path.is_file() else b"")
-                for path in sorted(folder.rglob("*"))
-            ]
-        )
+        run(executor(name), action(ground, script), folder)
+        made[name] = [
+            (path.relative_to(folder), path.lstat().st_mode, path.read_bytes() if path.is_file() else b"")
+            for path in sorted(folder.rglob("*"))
+        ]
 
-    assert len(made[0]) == 6
-    assert made[0] == made[1]
+    if len(made) <= 1:
+        pytest.skip(f"no other executor than {', '.join(made)} works here")
+    first, *others = made.values()
+    assert len(first) == 6
+    assert all(other == first for other in others)
 
 
-def test_kill_9_of_the_builder_leaves_no_process(either: Executor, ground: Path, build_dir: Path) -> None:
+def test_kill_9_of_the_builder_leaves_no_process(each: Executor, ground: Path, build_dir: Path) -> None:
     builder = subprocess.Popen(
-        elsewhere(ground, build_dir, "sleep 77 & sleep 77 & echo begun; wait", either.name),
+        elsewhere(ground, build_dir, "sleep 77 & sleep 77 & echo begun; wait", each.name),
         stderr=subprocess.PIPE,
         text=True,
     )
@@ -284,27 +303,27 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
-# What only bubblewrap gives.
+# What only those give that isolate.
 
 
-def test_there_is_no_network(bwrap: Executor, ground: Path, build_dir: Path) -> None:
+def test_there_is_no_network(hermetic: Executor, ground: Path, build_dir: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        _, log = run(bwrap, action(ground, "cat /proc/net/dev /proc/net/tcp"), build_dir)
+        _, log = run(hermetic, action(ground, "cat /proc/net/dev /proc/net/tcp"), build_dir)
 
     interfaces = re.findall(r"^\s*(\S+):\s", log.partition("sl ")[0], re.MULTILINE)
     assert interfaces == ["lo"]
     assert f":{port:04X}" not in log
 
 
-def test_nothing_of_the_host_is_visible(bwrap: Executor, ground: Path, build_dir: Path) -> None:
-    paths = f"/home /root /etc /var /opt /sys /usr/lib/os-release {ground} {Path(__file__).parent}"
+def test_nothing_of_the_host_is_visible(hermetic: Executor, ground: Path, build_dir: Path) -> None:
+    paths = f"/home /root /etc /nix /var /opt /sys /usr/lib/os-release {ground} {Path(__file__).parent}"
 
-    _, log = run(bwrap, action(ground, f"ls -d {paths}; hostname; cat /proc/self/mountinfo"), build_dir)
+    _, log = run(hermetic, action(ground, f"ls -d {paths}; hostname; cat /proc/self/mountinfo"), build_dir)
 
     assert log.count("No such file or directory") == len(paths.split())
     assert "\nbuild\n" in log
-    assert len(re.findall(r" / /(?:src|usr|build) |/src /src |/usr /usr |/build /build ", log)) == 3
+    assert len(re.findall(r" /\S* /(?:src|usr|build) ", log)) == 3
 
 
 def test_processes_see_only_their_own(bwrap: Executor, ground: Path, build_dir: Path) -> None:
@@ -313,19 +332,19 @@ def test_processes_see_only_their_own(bwrap: Executor, ground: Path, build_dir: 
     assert log.split() == ["2", "1", "2"]
 
 
-def test_no_privilege_is_held(bwrap: Executor, ground: Path, build_dir: Path) -> None:
-    _, log = run(bwrap, action(ground, "cat /proc/self/status"), build_dir)
+def test_no_privilege_is_held(hermetic: Executor, ground: Path, build_dir: Path) -> None:
+    _, log = run(hermetic, action(ground, "cat /proc/self/status"), build_dir)
 
     assert set(re.findall(r"Cap(?:Prm|Eff|Amb):\s+(\w+)", log)) == {"0" * 16}
     assert re.search(r"NoNewPrivs:\s+1", log)
 
 
-def test_scratch_folders_hold_no_more_than_the_memory_limit(bwrap: Executor, ground: Path, build_dir: Path) -> None:
-    if not Bwrap()._dialect.sizes:
+def test_scratch_folders_hold_no_more_than_the_memory_limit(hermetic: Executor, ground: Path, build_dir: Path) -> None:
+    if isinstance(hermetic, Bwrap) and not hermetic._bubblewrap[1].sizes:
         pytest.skip("this bubblewrap has no --size")
-    job = action(ground, f"head -c {40 * MIB} /dev/zero > /tmp/x", Limits(32 * MIB, 60))
+    job = action(ground, f"head -c {160 * MIB} /dev/zero > /tmp/x", Limits(128 * MIB, 60))
 
-    result, log = run(bwrap, job, build_dir)
+    result, log = run(hermetic, job, build_dir)
 
     assert result.exit_code == 1
     assert "No space left" in log
@@ -339,8 +358,9 @@ from pathlib import Path
 from kernelworks.errors import KernelworksError
 from kernelworks_build.action import Action, Limits, Mount, Tree
 from kernelworks_build.sandbox import executor
+from kernelworks_build.toolchain.tree import digest_of
 usr, folder, script, name = sys.argv[1:]
-env, mounts = (("PATH", "/usr/bin"),), (Mount("/usr", Tree("u", Path(usr))),)
+env, mounts = (("PATH", "/usr/bin"),), (Mount("/usr", Tree(digest_of(Path(usr)), Path(usr))),)
 action = Action(("sh", "-c", script), env, mounts, (), Limits(100 << 20, 60))
 try:
     executor(name).check()
@@ -528,11 +548,6 @@ def test_none_works_where_devices_may_not_be_made(ground: Path, build_dir: Path)
 
 def test_an_unknown_name_is_refused_with_the_nearest() -> None:
     with pytest.raises(
-        UsageError, match=r"`bwarp` is not a known sandbox \(known: bwrap, none\); did you mean `bwrap`"
+        UsageError, match=r"`bwarp` is not a known sandbox \(known: bwrap, nix, none\); did you mean `bwrap`"
     ):
         executor("bwarp")
-
-
-def test_nix_is_said_to_be_missing_when_it_is_asked_for() -> None:
-    with pytest.raises(SandboxError, match="`nix` sandbox is not built yet"):
-        executor("nix")

@@ -8,6 +8,8 @@ import re
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
+from tempfile import gettempdir
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -16,21 +18,23 @@ from typer.main import get_command
 
 from kernelworks._version import __version__
 from kernelworks.errors import HostError, KernelworksError, UsageError
+from kernelworks.settings import cache_root
 from kernelworks_build.cli.console import note, print_error
 
 __all__ = ["COMMANDS", "app", "main"]
 
 COMMANDS = (
-    *("init", "check", "migrate", "plan", "build", "shell", "audit", "rebuild", "test", "publish"),
+    *("init", "check", "migrate", "plan", "build", "shell", "audit", "rebuild", "test", "publish", "export"),
     *("lock", "toolchain", "cache", "doctor"),
 )
 
 _INTERRUPTED = 130  # as shells count SIGINT
 _CommandLineError: Any = typer.BadParameter.__base__  # typer brings its own click, or takes the installed one
 _REMEDIES = {
-    errno.EACCES: "give yourself the right to write there, or name another folder",
+    errno.EACCES: "give yourself the right to it, or name another file or folder",
     errno.EDQUOT: "free space there, or name another folder",
-    errno.ENOSPC: "free space where the cache, the output and TMPDIR lie, or name other folders",
+    errno.ENOSPC: "free space where the output, the cache (`{cache}`) and temporary files (`{temporary}`) lie, or name"
+    " other folders: by `--out`, KERNELWORKS_CACHE, TMPDIR",
     errno.EROFS: "name a folder that can be written",
 }
 
@@ -105,9 +109,13 @@ def _host_error(error: OSError) -> HostError:
     """What the system refused, where nobody on the way knew better."""
     reason = os.strerror(error.errno).lower() if error.errno else str(error)
     paths = [str(path) for path in (error.filename, error.filename2) if path is not None]
+    hint = _REMEDIES.get(error.errno or 0, "name another file or folder, or put right what is there")
+    cache = cache_root()
+    if any(Path(path).is_relative_to(cache) for path in paths):
+        hint += "; KERNELWORKS_CACHE names another cache"
     return HostError(
         f"{' -> '.join(f'`{path}`' for path in paths)}: {reason}" if paths else reason,
-        hint=_REMEDIES.get(error.errno or 0, "name another file or folder, or put right what is there"),
+        hint=hint.format(cache=cache, temporary=gettempdir()),
         path=paths[0] if paths else None,
         reason=reason,
     )

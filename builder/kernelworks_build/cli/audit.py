@@ -15,7 +15,7 @@ from kernelworks_build.audit.rule import Finding
 from kernelworks_build.cli.console import JsonOption, print_json, print_table
 from kernelworks_build.cli.project import open_locks
 from kernelworks_build.errors import AuditError
-from kernelworks_build.toolchain.torch_sdk import symbols
+from kernelworks_build.toolchain.symbol_list import symbols
 from kernelworks_build.wheel import unpack_wheel
 
 

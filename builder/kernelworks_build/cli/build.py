@@ -9,6 +9,7 @@ import typer
 
 from kernelworks.model.variant_name import format_version
 from kernelworks.settings import cache_root
+from kernelworks_build.audit.report import NOT_CHECKED
 from kernelworks_build.build import Built, build_all, write_dist
 from kernelworks_build.cli.console import (
     JsonOption,
@@ -39,7 +40,7 @@ def command(
         bool, typer.Option("--unit-cache/--no-unit-cache", help="Take objects that were compiled before.")
     ] = True,
     sandbox: Annotated[
-        str, typer.Option("--sandbox", help="bwrap, or none (not hermetic, and recorded so).", metavar="NAME")
+        str, typer.Option("--sandbox", help="bwrap, nix, or none (not hermetic, and recorded so).", metavar="NAME")
     ] = "bwrap",
     as_json: JsonOption = False,
 ) -> None:
@@ -48,8 +49,8 @@ def command(
     out = (out or project / DIST).absolute()
     manifest, plan, locks = open_plan(project, variant, arch)
     with live_progress() as progress, in_use(cache_root()):
-        for item in plan.skipped:
-            progress.note(f"not built: {item.subject}: {item.reason}")
+        for line in plan.explained():
+            progress.note(line)
         workplace = Workplace(cache_root(), locks, executor(sandbox), progress, out / "logs", jobs, unit_cache)
         source = Project.read(project, manifest, workplace.store)
         if source.source.dirty:
@@ -74,9 +75,16 @@ def _row(item: Built) -> tuple[str, ...]:
         megabytes(variant.wheel.size),
         variant.wheel.sha256[:16],
         f"{item.cpu_seconds:.1f}" + (", cached" if item.cached else ""),
-        "pass" if variant.hermetic else "pass, not hermetic",
+        _audit(item),
         _libc(item),
     )
+
+
+def _audit(item: Built) -> str:
+    """The verdict, and what it leaves open: what breaks a rule is not built."""
+    unchecked = [rule["rule"] for rule in item.audit["rules"] if rule["verdict"] == NOT_CHECKED]
+    doubts = {"not hermetic": not item.variant.hermetic, f"not checked: {' '.join(unchecked)}": bool(unchecked)}
+    return ", ".join(["pass", *(doubt for doubt, holds in doubts.items() if holds)])
 
 
 def _libc(item: Built) -> str:

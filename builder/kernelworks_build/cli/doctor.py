@@ -19,7 +19,7 @@ from kernelworks_build.toolchain.origins import Origins
 def command(
     project: ProjectArgument = Path(),
     *,
-    sandbox: Annotated[str, typer.Option("--sandbox", help="bwrap, or none.", metavar="NAME")] = "bwrap",
+    sandbox: Annotated[str, typer.Option("--sandbox", help="bwrap, nix, or none.", metavar="NAME")] = "bwrap",
     as_json: JsonOption = False,
 ) -> None:
     """Check the sandbox, memory, disk, locks and package indexes; the exit code says whether a build can work."""

@@ -17,6 +17,7 @@ from kernelworks_build.cli.console import (
     print_json,
 )
 from kernelworks_build.cli.project import LOCKS, ProjectArgument
+from kernelworks_build.matrix import Matrix
 from kernelworks_build.sandbox import executor
 from kernelworks_build.toolchain.fetch import Fetcher
 from kernelworks_build.toolchain.origins import Origins
@@ -34,6 +35,9 @@ def command(
     cuda: Annotated[
         list[str] | None, typer.Option(help="A CUDA toolkit (13.0); may be given again.", metavar="VERSION")
     ] = None,
+    rocm: Annotated[
+        list[str] | None, typer.Option(help="A ROCm release (7.2); may be given again.", metavar="VERSION")
+    ] = None,
     cutlass: Annotated[
         list[str] | None, typer.Option(help="CUTLASS headers (3.8); may be given again.", metavar="VERSION")
     ] = None,
@@ -42,23 +46,33 @@ def command(
     ] = None,
     host: Annotated[bool, typer.Option("--host", help="Compiler and tools, and with them the sysroot.")] = False,
     sysroot: Annotated[bool, typer.Option("--sysroot", help="The manylinux_2_28 sysroot.")] = False,
-    python: Annotated[bool, typer.Option("--python", help="Python's headers.")] = False,
+    python: Annotated[bool, typer.Option("--python", help="The headers of every Python.")] = False,
+    cpython: Annotated[bool, typer.Option("--cpython", help="The Python that runs torch's hipify.")] = False,
     tools: Annotated[bool, typer.Option("--tools", help="cmake and ninja.")] = False,
+    nix: Annotated[bool, typer.Option("--nix", help="What nix starts with: bubblewrap, busybox, Python.")] = False,
     out: Annotated[
         Path | None, typer.Option("--out", help=f"Where they go; without it, PROJECT/{LOCKS}.", metavar="FOLDER")
     ] = None,
-    sandbox: Annotated[str, typer.Option("--sandbox", help="bwrap, or none.", metavar="NAME")] = "bwrap",
+    sandbox: Annotated[str, typer.Option("--sandbox", help="bwrap, nix, or none.", metavar="NAME")] = "bwrap",
     as_json: JsonOption = False,
 ) -> None:
     """Pin the newest packages that fit. `build` prefers the lock files in PROJECT to the shipped ones."""
-    flags = {"host": host, "sysroot": host or sysroot, "python": python, "tools": tools}
+    flags = {"host": host, "sysroot": host or sysroot, "cpython": cpython, "tools": tools, "nix": nix}
     names = [name for name, wanted in flags.items() if wanted]
-    versioned = {"cuda": cuda, "cutlass": cutlass, "torch": torch, "tvm-ffi": tvm_ffi}
+    names += Matrix.load().python.values() if python else ()
+    versioned = {
+        "cuda": cuda,
+        "cutlass": cutlass,
+        "rocm": rocm,
+        "torch": torch,
+        "torch-rocm": torch,
+        "tvm-ffi": tvm_ffi,
+    }
     names += [f"{what}-{version}" for what, versions in versioned.items() for version in versions or ()]
     if not names:
         raise UsageError(
             "nothing to lock is named",
-            hint="pass `--torch V`, `--cuda V`, `--cutlass V`, `--tvm-ffi V`, `--host`, `--python` or `--tools`",
+            hint="name something, like `--torch 2.14.1` or `--tools`; `kernel-build lock --help` lists all that can be",
         )
     folder = out or project / LOCKS
     with live_progress() as progress, in_use(cache_root()):

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from kernelworks.settings import cache_root
+from kernelworks_build.capabilities import by_backend
 from kernelworks_build.errors import PlanError, PublishError
 from kernelworks_build.job import Project
 from kernelworks_build.manifest import MANIFEST, Manifest, read_manifest
@@ -53,7 +54,9 @@ VariantOption = Annotated[
 ]
 ArchOption = Annotated[
     str | None,
-    typer.Option("--arch", help="Capabilities to build for instead of the manifest's: 9.0,12.0.", metavar="LIST"),
+    typer.Option(
+        "--arch", help="Architectures to build for instead of the manifest's: 9.0,12.0,gfx942.", metavar="LIST"
+    ),
 ]
 
 
@@ -99,7 +102,7 @@ def open_plan(project: Path, variants: list[str] | None, archs: str | None) -> t
 
 
 def plan_project(manifest: Manifest, locks: LockSet, archs: str | None) -> BuildPlan:
-    """The plan of `manifest` with `locks`, for the capabilities `archs` (`9.0,12.0`) where they are given.
+    """The plan of `manifest` with `locks`, for the architectures `archs` (`9.0,gfx942`) where they are given.
 
     Raises:
         PlanError: Nothing would be built.
@@ -107,9 +110,11 @@ def plan_project(manifest: Manifest, locks: LockSet, archs: str | None) -> Build
     matrix = Matrix.load().with_torch(
         lock.artifacts[0].version for lock in locks.locks.values() if lock.recipe == "torch"
     )
-    wanted = {name: archs.split(",") for name, row in matrix.backends.items() if row.mount} if archs else None
+    rows = {name: matrix.backends[name] for name in manifest.backends if name in matrix.backends}
+    wanted = by_backend(archs.split(","), {name: row.archs for name, row in rows.items()}) if archs else None
     plan = make_plan(manifest, matrix, set(locks.locks), wanted)
     if not plan.variants:
-        reasons = "; ".join(f"{item.subject}: {item.reason}" for item in plan.skipped)
-        raise PlanError(f"there is nothing to build: {reasons}", skipped=[vars(item) for item in plan.skipped])
+        raise PlanError(
+            "\n".join(["there is nothing to build", *plan.explained()]), skipped=[vars(item) for item in plan.skipped]
+        )
     return plan

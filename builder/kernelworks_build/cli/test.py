@@ -22,7 +22,7 @@ from kernelworks import host as this_host
 from kernelworks.errors import HostError, KernelworksError, LoadError, UsageError
 from kernelworks.lookup import look_up
 from kernelworks.model.index import INDEX_NAME, Index
-from kernelworks.resolve import chosen, weigh
+from kernelworks.resolve import chosen, ways_out, weigh
 from kernelworks_build.cli.console import JsonOption, note, print_json
 from kernelworks_build.cli.passing import passing_on
 from kernelworks_build.cli.project import ProjectArgument, VariantOption, open_dist
@@ -34,7 +34,11 @@ _OUTCOMES = {
     2: "the kernel's tests were interrupted",
     4: "pytest cannot run the kernel's tests",
 }
+"""Exit codes of pytest, in words."""
+
 _NO_TESTS = 5
+"""Its exit code where it found none."""
+
 _PROBE = """
 import json, pathlib, sys, traceback
 from kernelworks import get_kernel
@@ -48,7 +52,6 @@ except KernelworksError as error:
     pathlib.Path(sys.argv[2]).write_text(json.dumps(error.to_json()), encoding="utf-8")
 """
 
-
 Form = passing_on("PYTEST_ARGUMENT")
 
 
@@ -61,24 +64,24 @@ def command(
 ) -> None:
     """Run the kernel's own tests against what was built.
 
-    They lie in PROJECT/tests; `get_kernel` gives them the variant in PROJECT/dist that fits this process. What follows
-    `--` is passed on to pytest.
+    They lie in PROJECT/tests; `get_kernel` gives them the variant in PROJECT/dist that fits this process, and so does
+    `import` of the package's name. What follows `--` is passed on to pytest.
     """
     project = project.absolute()
     manifest, dist = open_dist(project)
     repo_id = manifest.general.hub.repo_id
     if repo_id is None:
         raise UsageError("build.toml names no repository to load by", hint="set `repo-id` in `[general.hub]`")
-    if importlib.util.find_spec("pytest") is None:
-        raise HostError("the kernel's tests need pytest", hint=f"run `{sys.executable} -m pip install pytest`")
-    if not (project / "tests").is_dir():
-        raise UsageError(f"there is no folder `{project / 'tests'}`", hint="write the kernel's tests there, for pytest")
+    _require_tests(project)
     index = Index.from_bytes((dist / INDEX_NAME).read_bytes(), f"`{dist / INDEX_NAME}`")
     offered = _matching(index, variant or ("*",))
-    fitting = chosen(weigh(offered.variants, this_host.detect(), check=look_up))
+    verdicts = weigh(offered.variants, this_host.detect(), check=look_up)
+    fitting = chosen(verdicts)
     name = fitting.name if fitting else None
     note(f"testing {repo_id} as built in {dist}: {name or 'no variant fits this process by itself'}")
-    with _offering(repo_id, dist, offered) as environment:
+    for way in () if fitting else ways_out(verdicts):
+        note(str(way))
+    with _offering(repo_id, dist, offered, {manifest.python_name: name} if name else {}) as environment:
         if fitting:
             _require_loads(repo_id, environment)
         code, counts = _run(project, environment, context.obj, quiet=as_json)
@@ -90,6 +93,19 @@ def command(
     if code:
         outcome = _OUTCOMES.get(code, "pytest ended unexpectedly")
         raise TestError(f"{outcome} (pytest's exit code is {code})", pytest=code, variant=name)
+
+
+def _require_tests(project: Path) -> None:
+    """Return where there are tests, and pytest to run them.
+
+    Raises:
+        HostError: This interpreter has no pytest.
+        UsageError: There is no folder of tests.
+    """
+    if importlib.util.find_spec("pytest") is None:
+        raise HostError("the kernel's tests need pytest", hint=f"run `{sys.executable} -m pip install pytest`")
+    if not (project / "tests").is_dir():
+        raise UsageError(f"there is no folder `{project / 'tests'}`", hint="write the kernel's tests there, for pytest")
 
 
 def _matching(index: Index, patterns: Sequence[str]) -> Index:
@@ -105,14 +121,22 @@ def _matching(index: Index, patterns: Sequence[str]) -> Index:
 
 
 @contextmanager
-def _offering(repo_id: str, dist: Path, offered: Index) -> Iterator[Mapping[str, str]]:
-    """The environment in which `get_kernel` takes `repo_id` from `dist`, of the variants of `offered`."""
+def _offering(repo_id: str, dist: Path, offered: Index, packages: Mapping[str, str]) -> Iterator[Mapping[str, str]]:
+    """The environment in which `get_kernel` takes `repo_id` from `dist`, of the variants of `offered`.
+
+    `import` gives each of `packages` as the variant that it is mapped to: tests of kernels do either.
+    """
     with TemporaryDirectory(prefix="kernelworks-") as temporary:
         view = Path(temporary)
         (view / INDEX_NAME).write_bytes(offered.to_bytes())
         (view / "build").symlink_to(dist / "build")
-        local = os.pathsep.join(filter(None, [f"{repo_id}={view}", os.environ.get("LOCAL_KERNELS")]))
-        yield os.environ | {"LOCAL_KERNELS": local}
+        (view / "packages").mkdir()
+        for package, variant in packages.items():
+            (view / "packages" / package).symlink_to(dist / "build" / variant)
+        ours = {"LOCAL_KERNELS": f"{repo_id}={view}", "PYTHONPATH": str(view / "packages")}
+        yield os.environ | {
+            key: os.pathsep.join(filter(None, [value, os.environ.get(key)])) for key, value in ours.items()
+        }
 
 
 def _require_loads(repo_id: str, environment: Mapping[str, str]) -> None:

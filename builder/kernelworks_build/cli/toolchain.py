@@ -13,7 +13,7 @@ from kernelworks_build.cli.console import JsonOption, live_progress, megabytes, 
 from kernelworks_build.cli.project import ProjectArgument, open_locks
 from kernelworks_build.toolchain.fetch import Fetcher
 from kernelworks_build.toolchain.lock import Lock
-from kernelworks_build.toolchain.mirror import Item, pull, push
+from kernelworks_build.toolchain.mirror import Copied, pull, push
 from kernelworks_build.toolchain.origins import Origins
 from kernelworks_build.usage import in_use
 
@@ -56,7 +56,7 @@ def pull_command(
 
 
 def _copy(
-    copy: Callable[[Iterable[Lock], str, Fetcher], list[Item]],
+    copy: Callable[[Iterable[Lock], str, Fetcher], Copied],
     mirror: str,
     project: Path,
     only: Sequence[str] | None,
@@ -66,7 +66,7 @@ def _copy(
     locks = open_locks(project)
     chosen = [locks[name] for name in only or sorted(locks.locks)]
     with live_progress() as progress, in_use(cache_root()):
-        items = copy(chosen, mirror, Fetcher(cache_root(), Origins(), progress))
+        done = copy(chosen, mirror, Fetcher(cache_root(), Origins(), progress))
     if as_json:
         print_json(
             {
@@ -74,10 +74,17 @@ def _copy(
                 "locks": [lock.name for lock in chosen],
                 "artifacts": [
                     {"file": item.artifact.file, "name": item.name, "size": item.size, "copied": item.copied}
-                    for item in items
+                    for item in done.items
                 ],
+                "left-out": [item.to_json() for item in done.left_out],
             }
         )
         return
-    copied = [item.size for item in items if item.copied]
-    note(f"{mirror}: {len(copied)} of {len(items)} artifacts copied, {megabytes(sum(copied))}")
+    copied = [item.size for item in done.items if item.copied]
+    note(f"{mirror}: {len(copied)} of {len(done.items)} artifacts copied, {megabytes(sum(copied))}")
+    for item in done.left_out:
+        users = ", ".join(f"`{lock.name}`" for lock in chosen if item in lock.artifacts)
+        note(
+            f"left out: `{item.file}` of {users}: Debian's non-free packages may not be passed on, so each machine"
+            " fetches it itself, from what apt's configuration or KERNELWORKS_DEB_MIRROR names"
+        )
