@@ -27,6 +27,8 @@ _NO_MEMORY = re.compile(
     r"|Memory allocation failure",
     re.MULTILINE,
 )
+_ONLY_STABLE = "this kernel targets the stable ABI: include only torch/csrc/stable/* and torch/headeronly/*"
+_TRANSLATED = "the lines are those of the files, their CUDA names were translated into those of HIP"
 _MISSING = re.compile(r"fatal error: ([^:\s]+): No such file or directory")
 
 
@@ -75,28 +77,30 @@ def compile_error(
     """
     text = _in_the_authors_paths(result.log.read_text(encoding="utf-8", errors="replace"), project)
     failed = failures(text)
-    if result.timed_out:
-        message = f"`{variant}` was not compiled within the time limit"
-    elif ran_out_of_memory(result):
-        message = f"compiling `{variant}` needed more memory than the sandbox may use"
-    else:
-        message = f"`{variant}` does not compile"
     shown = "\n\n".join(f"{_head(failure.output)}\ncommand: {failure.command}" for failure in failed) or _head(text)
-    hints = [*_undeclared(text, project, declared), f"the whole log is `{log}`"]
-    if translated:
-        hints.insert(0, "the lines are those of the files, their CUDA names were translated into those of HIP")
-    if _UNSTABLE.search(text):
-        hints.insert(0, "this kernel targets the stable ABI: include only torch/csrc/stable/* and torch/headeronly/*")
-    if ran_out_of_memory(result):
-        hints.insert(0, "pass a smaller `--jobs`")
+    hints = [
+        *(["pass a smaller `--jobs`"] if ran_out_of_memory(result) else []),
+        *([_ONLY_STABLE] if _UNSTABLE.search(text) else []),
+        *([_TRANSLATED] if translated else []),
+        *_undeclared(text, project, declared),
+        f"the whole log is `{log}`",
+    ]
     return CompileError(
-        f"{message}:\n\n{shown}\n",
+        f"{_verdict(variant, result)}:\n\n{shown}\n",
         hint="; ".join(hints),
         variant=variant,
         exit_code=result.exit_code,
         log=log,
         failures=[vars(failure) for failure in failed],
     )
+
+
+def _verdict(variant: str, result: ActionResult) -> str:
+    if result.timed_out:
+        return f"`{variant}` was not compiled within the time limit"
+    if ran_out_of_memory(result):
+        return f"compiling `{variant}` needed more memory than the sandbox may use"
+    return f"`{variant}` does not compile"
 
 
 def ran_out_of_memory(result: ActionResult) -> bool:

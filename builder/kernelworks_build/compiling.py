@@ -93,7 +93,8 @@ def compile_units(action: Action, spec: CompileSpec, workplace: Workplace, work:
         workplace.progress.note(f"{label}: memory ran out; trying again, one unit at a time")
         _remove_halves(missing, build_dir)
         result = _together(result, run("log-alone", 1))
-    costs = tuple((unit, _cost(unit, result)) for unit in missing if unit.object in compiled(build_dir))
+    done = compiled(build_dir)
+    costs = tuple((unit, _cost(unit, result)) for unit in missing if unit.object in done)
     for unit, cost in costs if workplace.unit_cache else ():
         known.keep(unit, trees, build_dir, cost)
     return Compiled(result, costs, len(every) - len(missing), tuple(unit for unit in every if unit.slim))

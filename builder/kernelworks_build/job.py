@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -12,7 +14,8 @@ from kernelworks._version import __version__
 from kernelworks.model.digest import FileEntry, canonical_json, hash_bytes, hash_file, tree_digest
 from kernelworks.model.index import Source
 from kernelworks_build import resources
-from kernelworks_build.action import Executor, Tree
+from kernelworks_build.action import Action, Executor, Tree
+from kernelworks_build.cache import ResultCache, action_key
 from kernelworks_build.claims import Claims
 from kernelworks_build.compile import CompileSpec, build_id, compile_spec
 from kernelworks_build.errors import ManifestError
@@ -91,6 +94,16 @@ class Workplace:
     def store(self) -> TreeStore:
         """The trees in the cache."""
         return TreeStore(self.cache / "trees", self.progress)
+
+    def result_of(self, action: Action, fill: Callable[[Path], None]) -> Path:
+        """The folder in the cache of what `action` makes here; `fill` makes it in an empty one where there is none."""
+        results = ResultCache(self.cache / "actions", self.progress)
+        return results.get_or_make(action_key(action, self.executor.name), fill)
+
+    def keep_log(self, log: Path, name: str) -> Path:
+        """The copy of `log` that stays, as `name`."""
+        self.logs.mkdir(parents=True, exist_ok=True)
+        return Path(shutil.copyfile(log, self.logs / name))
 
 
 @dataclass(frozen=True)

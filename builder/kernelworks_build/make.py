@@ -17,7 +17,6 @@ from kernelworks.transport.directory_layout import BUILD
 from kernelworks_build import resources
 from kernelworks_build.action import Action, ActionResult
 from kernelworks_build.audit import Report, audit
-from kernelworks_build.cache import ResultCache, action_key
 from kernelworks_build.compile import CompileSpec, make_action
 from kernelworks_build.compile_log import compile_error
 from kernelworks_build.compiling import compile_units
@@ -30,7 +29,7 @@ from kernelworks_build.record import SOURCES
 from kernelworks_build.scratch import scratch
 from kernelworks_build.source import copy_files
 from kernelworks_build.toolchain.symbol_list import symbols
-from kernelworks_build.translation import source_tree
+from kernelworks_build.translation import source_tree, translation_of
 from kernelworks_build.trees import locked_tree, make_trees
 from kernelworks_build.wheel import WheelName, write_wheel
 
@@ -94,8 +93,7 @@ def _make_library(job: Job, spec: CompileSpec, workplace: Workplace) -> _Making:
         compiled = True
         _compile(job, spec, workplace, action, entry)
 
-    results = ResultCache(workplace.cache / "actions", workplace.progress)
-    entry = results.get_or_make(action_key(action, workplace.executor.name), fill)
+    entry = workplace.result_of(action, fill)
     headers = json.loads((entry / _HEADERS).read_bytes())
     return _Making(action, entry / spec.output, headers, (entry / _STATS).read_bytes(), compiled)
 
@@ -144,16 +142,12 @@ def _compile(job: Job, spec: CompileSpec, workplace: Workplace, action: Action, 
 
 def _failure(job: Job, workplace: Workplace, result: ActionResult) -> CompileError:
     """The error of a compile that failed; its log is kept."""
-    workplace.logs.mkdir(parents=True, exist_ok=True)
-    log = workplace.logs / f"{job.planned.name}.log"
-    shutil.copyfile(result.log, log)
-    project = job.project
     return compile_error(
         result,
         variant=job.planned.name,
-        project=project.folder,
-        declared=project.files,
-        log=log,
+        project=job.project.folder,
+        declared=job.project.files,
+        log=workplace.keep_log(result.log, f"{job.planned.name}.log"),
         translated=bool(job.planned.translation),
     )
 
@@ -220,6 +214,7 @@ def _pack(job: Job, workplace: Workplace, making: _Making | None, package: Path,
         builder=BUILDER,
         source=job.project.source.digest,
         action=making.action if making else None,
+        translation=translation_of(job, workplace),
         headers=making.headers if making else {},
         locks=locks.digests(job.planned.locks),
         executor=workplace.executor.name,

@@ -169,10 +169,13 @@ class Matrix:
     backends: Mapping[str, BackendRow]
     depends: Mapping[str, Library]
 
+    @property
+    def newest_torch(self) -> TorchRow:
+        return max(self.torch, key=lambda row: row.minor)
+
     def with_torch(self, releases: Iterable[str]) -> Matrix:
         """The matrix with those of `releases` that are new to it, built like its newest one."""
-        known = {row.release for row in self.torch}
-        std = max(self.torch, key=lambda row: row.minor).std
+        known, std = {row.release for row in self.torch}, self.newest_torch.std
         new = [TorchRow(release, f"torch-{release}", std) for release in releases if release not in known]
         return replace(self, torch=tuple(sorted((*self.torch, *new), key=lambda row: row.minor)))
 

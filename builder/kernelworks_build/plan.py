@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from pathlib import PurePosixPath
 
 from kernelworks.model.variant import BackendFacts, DeviceArchs, FrameworkFacts, Platform, PythonAbi
 from kernelworks.model.variant_name import Version2, format_version
+from kernelworks_build import mounts
 from kernelworks_build.archs import union
 from kernelworks_build.capabilities import Selection, select
 from kernelworks_build.errors import PlanError
 from kernelworks_build.manifest import Component, Manifest
 from kernelworks_build.matrix import BackendRow, Framework, Matrix, Toolkit, TorchRow
 from kernelworks_build.targets import Skipped, Target, loading, targets
-from kernelworks_build.toolchain import hipify
 from kernelworks_build.toolchain.lock import not_locked
-from kernelworks_build.toolchain.sysroot import ROOT
 
 __all__ = ["BuildPlan", "PlannedVariant", "Skipped", "make_plan"]
 
@@ -200,8 +198,7 @@ class _Planner:
             yield Skipped(name, "; ".join(reasons), faulty=hopeless)
             return
         for component, selection in selections.items():
-            if selection.without_code:
-                idle = _quoted(selection.without_code)
+            if idle := _quoted(selection.without_code):
                 yield Skipped(f"{name} {component}", f"no code for {idle} with this toolkit ({_supported(toolkit)})")
         for left in self.manifest.components_of(row.name):
             if left not in components:
@@ -216,51 +213,22 @@ class _Planner:
             platform=self.matrix.platform,
             components=tuple(component.name for component in components),
             archs=archs,
-            includes={component.name: self._includes(component) for component in components},
+            includes={component.name: mounts.include_folders(self.matrix, component) for component in components},
             headers=target.releases[0],
             torch_releases=tuple(
                 one.release for one in loading(target.releases, row.name, toolkit.version) if target.table == "torch"
             ),
             against=self.matrix.frameworks[target.table],
-            trees=self._trees(row, toolkit, target, components),
-            translation=self._translation(row, target, components),
+            trees=mounts.compile_trees(self.matrix, row, toolkit, target, components),
+            translation=mounts.translation_trees(self.matrix, row, target, components),
         )
-
-    def _trees(
-        self, row: BackendRow, toolkit: Toolkit, target: Target, components: Sequence[Component]
-    ) -> dict[str, str]:
-        """The locked trees that a variant needs, and where they are mounted."""
-        libraries = [self.matrix.depends[name] for name in _foreign(components)]
-        places = {
-            "host": "/usr",
-            "sysroot": ROOT,
-            target.python and self.matrix.python[target.python]: "/opt/python",
-            "tools": "/opt/tools",
-            row.framework_lock(target.table, target.releases[0]): self.matrix.frameworks[target.table].mount,
-            toolkit.lock: row.mount,
-            **{library.lock: library.mount for library in libraries},
-        }
-        return {lock: place for lock, place in places.items() if lock and place}
-
-    def _translation(self, row: BackendRow, target: Target, components: Sequence[Component]) -> dict[str, str]:
-        """The locked trees that translating the sources needs; none where all are in the compiler's language."""
-        suffixes = {PurePosixPath(source).suffix for component in components for source in component.src}
-        if suffixes.isdisjoint(row.translated_suffixes):
-            return {}
-        of_torch = target.table == "torch"
-        release = target.releases[0] if of_torch else max(self.matrix.torch, key=lambda row: row.minor)
-        return {"host": "/usr", "cpython": hipify.PYTHON, row.framework_lock("torch", release): hipify.TORCH}
 
     def _unlocked(self, row: BackendRow, target: Target, components: Sequence[Component]) -> Iterator[str]:
         """What is not locked of that which this backend alone needs of a framework."""
         framework = row.framework_lock(target.table, target.releases[0])
-        for name in dict.fromkeys([framework, *self._translation(row, target, components)]):
+        for name in dict.fromkeys([framework, *mounts.translation_trees(self.matrix, row, target, components)]):
             if name not in self.locks:
                 yield not_locked(name)
-
-    def _includes(self, component: Component) -> tuple[str, ...]:
-        libraries = [self.matrix.depends[name] for name in _foreign([component])]
-        return tuple(f"{library.mount}/{folder}" for library in libraries for folder in library.include)
 
     def _components(self, row: BackendRow, toolkit: Toolkit) -> list[Component]:
         """The components of a backend, without those that need a newer toolkit."""
@@ -291,7 +259,7 @@ class _Planner:
             yield f"toolkit {format_version(toolkit.version)} is newer than maxver {format_version(maxver)}"
         if toolkit.lock and toolkit.lock not in self.locks:
             yield not_locked(toolkit.lock)
-        for name in _foreign(components):
+        for name in mounts.foreign_libraries(components):
             provided = self.matrix.depends.get(name)
             if provided is None or provided.lock is None:
                 yield f"`{name}` in `depends` cannot be provided: {provided.missing if provided else 'nobody packs it'}"
@@ -313,11 +281,6 @@ def _torch_reasons(row: BackendRow, toolkit: Toolkit, target: Target) -> Iterato
         )
         made = format_version(toolkit.version)
         yield f"no torch is known to be published that loads what toolkit {made} makes (known: {built})"
-
-
-def _foreign(components: Sequence[Component]) -> tuple[str, ...]:
-    """The C++ libraries besides torch that `components` are compiled against."""
-    return tuple(sorted({name for component in components for name in component.depends} - {"torch"}))
 
 
 def _select(component: Component, toolkit: Toolkit, archs: Sequence[str] | None) -> Selection:

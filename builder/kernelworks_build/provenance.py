@@ -16,6 +16,7 @@ def provenance(
     builder: str,
     source: str,
     action: Action | None,
+    translation: Action | None,
     headers: Mapping[str, str],
     locks: Mapping[str, str],
     executor: str,
@@ -27,6 +28,7 @@ def provenance(
         builder: Name and version of the program.
         source: Digest of the declared files.
         action: The command that compiled it; its mounts name every input by digest. None where nothing was compiled.
+        translation: The command that made the sources that it compiled of those files; None where they are these.
         headers: Object of each unit that was tried with slim headers -> `slim`, or `full` where these did not do.
         locks: Lock name -> SHA-256 of the lock.
         executor: Which sandbox ran it.
@@ -37,6 +39,7 @@ def provenance(
         "builder": builder,
         "source": source,
         "action": _described(action) if action else None,
+        **({"translation": _described(translation)} if translation else {}),
         "locks": dict(locks),
         "executor": executor,
         "hermetic": hermetic,

@@ -118,7 +118,7 @@ def _stable_abi(matrix: Matrix, locks: Collection[str], backend: str, floor: Ver
         return Skipped(backend, reason, faulty=True)
     releases = tuple(row for row in matrix.torch if row.minor >= floor and row.lock in locks)
     if not releases:
-        newest = max(matrix.torch, key=lambda row: row.minor).release
+        newest = matrix.newest_torch.release
         return Skipped(backend, f"no torch release from {asked} on is locked (newest: {newest})", faulty=True)
     return Target(FrameworkFacts("torch-stable-abi", floor), releases=releases)
 

@@ -6,20 +6,20 @@ the same paths and with the same lines. The author's files stay what a wheel rec
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 from kernelworks.model.digest import list_tree
-from kernelworks_build.action import Action, ActionResult, Limits, Mount, Tree
-from kernelworks_build.cache import ResultCache, action_key
+from kernelworks_build.action import BUILD, Action, ActionResult, Limits, Mount, Tree
 from kernelworks_build.errors import CompileError
 from kernelworks_build.job import Job, Workplace
+from kernelworks_build.matrix import Matrix
 from kernelworks_build.scratch import scratch
 from kernelworks_build.source import copy_files
+from kernelworks_build.suffixes import HEADER_SUFFIXES, HOST_SUFFIXES
 from kernelworks_build.toolchain import hipify
 from kernelworks_build.trees import locked_tree, make_trees
 
-__all__ = ["source_tree"]
+__all__ = ["source_tree", "translation_of"]
 
 _SOURCE, _TRANSLATED = "/src", "source"
 _LIMITS = Limits(memory_bytes=2 << 30, wall_seconds=600)
@@ -32,9 +32,9 @@ def source_tree(job: Job, workplace: Workplace) -> Tree:
         ToolchainError, SandboxError: As their names say.
         CompileError: A file cannot be translated.
     """
-    if not job.planned.translation:
+    action = translation_of(job, workplace)
+    if action is None:
         return job.project.tree
-    action = _translating(job, workplace)
 
     def fill(entry: Path) -> None:
         make_trees(job.planned.translation, workplace)
@@ -47,16 +47,24 @@ def source_tree(job: Job, workplace: Workplace) -> Tree:
                 raise _failure(job, workplace, result)
             (build_dir / _TRANSLATED).rename(entry / _TRANSLATED)
 
-    results = ResultCache(workplace.cache / "actions", workplace.progress)
-    made = results.get_or_make(action_key(action, workplace.executor.name), fill) / _TRANSLATED
+    made = workplace.result_of(action, fill) / _TRANSLATED
     return workplace.store.add(lambda into: copy_files(made, (entry.path for entry in list_tree(made)), into))
 
 
-def _translating(job: Job, workplace: Workplace) -> Action:
+def translation_of(job: Job, workplace: Workplace) -> Action | None:
+    """The action that translates the sources of `job`, where the plan says so; its trees may still have to be made.
+
+    Raises:
+        ToolchainError: A tree has no lock.
+    """
     places = job.planned.translation
+    if not places:
+        return None
+    row = Matrix.load().backends[job.planned.backend.kind]
+    suffixes = HOST_SUFFIXES.union(HEADER_SUFFIXES, row.translated_suffixes)
     mounts = [Mount(place, locked_tree(name, workplace)) for name, place in places.items()]
     return Action(
-        argv=hipify.command("sources", _SOURCE, f"/build/{_TRANSLATED}"),
+        argv=hipify.command("sources", _SOURCE, f"{BUILD}/{_TRANSLATED}", suffixes),
         env=tuple(sorted(hipify.environment(hipify.TORCH).items())),
         mounts=tuple(sorted([*mounts, Mount(_SOURCE, job.project.tree)], key=lambda mount: mount.target)),
         outputs=(_TRANSLATED,),
@@ -66,9 +74,7 @@ def _translating(job: Job, workplace: Workplace) -> Action:
 
 def _failure(job: Job, workplace: Workplace, result: ActionResult) -> CompileError:
     """The error of a translation that failed; its log is kept."""
-    workplace.logs.mkdir(parents=True, exist_ok=True)
-    log = workplace.logs / f"{job.planned.name}.translation.log"
-    shutil.copyfile(result.log, log)
+    log = workplace.keep_log(result.log, f"{job.planned.name}.translation.log")
     said = log.read_text(encoding="utf-8", errors="replace").rstrip().rpartition("\n")[2]
     return CompileError(
         f"the sources of `{job.planned.name}` cannot be translated: {said or 'hipify said nothing'}",

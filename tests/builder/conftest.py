@@ -6,7 +6,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -113,14 +114,47 @@ def toolchain(bubblewrap: Bwrap, fetcher: Fetcher) -> Callable[..., dict[str, Tr
 
 
 @pytest.fixture(scope="session")
-def rocm(toolchain: Callable[..., dict[str, Tree]]) -> Tree:
-    """The tree of ROCm; skips where the archive has dropped one of its packages by now, and says which."""
-    try:
+def from_the_archive() -> Callable[[], AbstractContextManager[None]]:
+    """Gives contexts that end in a skip where the archive has dropped a package by now, and say which."""
+
+    @contextmanager
+    def skipping() -> Iterator[None]:
+        try:
+            yield
+        except ToolchainError as error:
+            if "at none of its origins" in error.message:
+                pytest.skip(f"the archive has moved on: {error.message}")
+            raise
+
+    return skipping
+
+
+@pytest.fixture(scope="session")
+def unpacked_debs(
+    fetcher: Fetcher,
+    from_the_archive: Callable[[], AbstractContextManager[None]],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Callable[[Iterable[Artifact]], Path]:
+    """Gives a folder of the libraries in Debian's packages ARTIFACTS, unpacked together."""
+
+    def unpacked(wanted: Iterable[Artifact]) -> Path:
+        with from_the_archive():
+            debs = fetcher.fetch(wanted)
+        root = tmp_path_factory.mktemp("debs")
+        for artifact, path in debs.items():
+            write(root, deb.entries(path), artifact.file)
+        return root / "lib" / "x86_64-linux-gnu"
+
+    return unpacked
+
+
+@pytest.fixture(scope="session")
+def rocm(
+    toolchain: Callable[..., dict[str, Tree]], from_the_archive: Callable[[], AbstractContextManager[None]]
+) -> Tree:
+    """The tree of ROCm."""
+    with from_the_archive():
         return toolchain("rocm-7.2")["rocm-7.2"]
-    except ToolchainError as error:
-        if "at none of its origins" in error.message:
-            pytest.skip(f"the archive has moved on: {error.message}")
-        raise
 
 
 @pytest.fixture(autouse=True)
@@ -149,20 +183,12 @@ def compile_in(bubblewrap: Bwrap) -> Callable[..., str]:
 
 
 @pytest.fixture(scope="session")
-def old_system(fetcher: Fetcher, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def old_system(unpacked_debs: Callable[[Iterable[Artifact]], Path]) -> Path:
     """Folder of the libraries and the loader of Debian 11."""
-    wanted = [
+    return unpacked_debs(
         Artifact(name, version, "deb", Path(path).name, size, sha256, path)
         for (name, version, path, size), sha256 in OLD_PACKAGES.items()
-    ]
-    try:
-        debs = fetcher.fetch(wanted)
-    except ToolchainError as error:
-        pytest.skip(f"the archive has no old glibc any more: {error.message}")
-    root = tmp_path_factory.mktemp("old")
-    for artifact, path in debs.items():
-        write(root, deb.entries(path), artifact.file)
-    return root / "lib" / "x86_64-linux-gnu"
+    )
 
 
 @pytest.fixture(scope="session")

@@ -172,6 +172,14 @@ def test_every_finding_has_evidence_and_the_report_is_json(shop: Workshop) -> No
     assert versions["findings"] == [{"ok": True, "evidence": "GLIBC_2.14 (cap 2.28)", "file": MODULE}]
 
 
+@pytest.mark.parametrize(("binding", "expected"), [("__attribute__((weak))", "pass"), ("", "fail")])
+def test_of_a_library_that_needs_nothing_of_libc_the_compilers_own_reference_is_weak(
+    shop: Workshop, binding: str, expected: str
+) -> None:
+    shop.kernel(f"extern void __cxa_finalize(void *) {binding}; void fini(void) {{ __cxa_finalize(0); }}")
+    assert verdict(shop.audit(), "unversioned-symbols") == expected
+
+
 def test_all_failures_are_raised_together(shop: Workshop) -> None:
     shop.kernel("extern int __libc_single_threaded; int f(void) { return __libc_single_threaded; }", "-Wl,-rpath,/x")
     with pytest.raises(AuditError) as caught:

@@ -71,11 +71,9 @@ def test_a_component_of_edition_1_that_is_to_be_hipified_is_translated() -> None
 def test_a_kernel_that_is_compiled_without_torch_is_translated_by_the_newest_torch() -> None:
     text = MANIFEST.replace("[torch]", "[tvm-ffi]").replace('stable-abi = "2.13"\n', "").replace('["torch"]', "[]")
     (variant,) = planned(text)
-    newest = max(Matrix.load().torch, key=lambda row: row.minor).release
-    assert (f"torch-rocm-{newest}" in variant.trees, variant.translation[f"torch-rocm-{newest}"]) == (
-        False,
-        "/opt/torch",
-    )
+    newest = Matrix.load().newest_torch.release
+    assert f"torch-rocm-{newest}" not in variant.trees
+    assert variant.translation[f"torch-rocm-{newest}"] == "/opt/torch"
 
 
 def test_a_kernel_in_hip_is_compiled_as_it_is() -> None:
@@ -138,8 +136,13 @@ def test_a_wheel_lists_the_authors_files_and_is_built_again_from_them(
     with zipfile.ZipFile(wheel) as archive:
         members = {name.rpartition("/")[2]: name for name in archive.namelist()}
         sources = {entry["path"]: entry["sha256"] for entry in json.loads(archive.read(members["source.json"]))}
+        record = json.loads(archive.read(members["provenance.json"]))
     assert sources["cuda/rotate.cu"] == hash_file(project / "cuda" / "rotate.cu")[1]
     assert sources["common/for_each.h"] == hash_file(project / "common" / "for_each.h")[1]
     assert {"cpython.toml", "torch-rocm-2.11.0.toml", "rocm-7.2.toml"} < members.keys()
+    translation, compiling = record["translation"]["inputs"], record["action"]["inputs"]
+    assert translation["/src"] == record["source"]
+    assert translation["/src"] != compiling["/src"]
+    assert translation["/opt/torch"] == LockSet.load()["torch-rocm-2.11.0"].digest
     again = kernel_build("rebuild", wheel, "--source", project, "--json", cwd=tmp_path)
     assert again.code == 0, again.stderr

@@ -15,7 +15,7 @@ from kernelworks_build.toolchain.tree import digest_of
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.network]
 
-PLACES = {"host": "/usr", "cpython": hipify.PYTHON, "torch-rocm-2.13.0": "/opt/torch"}
+PLACES = {"host": "/usr", "cpython": hipify.PYTHON, "torch-rocm-2.13.0": hipify.TORCH}
 KERNEL = """\
 #include <c10/cuda/CUDAStream.h>
 #include "common/cuda_rows.h"
@@ -46,8 +46,8 @@ class Translate:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
         action = Action(
-            hipify.command("sources", "/src", "/build/made"),
-            tuple(sorted(hipify.environment("/opt/torch").items())),
+            hipify.command("sources", "/src", "/build/made", [".cpp", ".cu", ".h"]),
+            tuple(sorted(hipify.environment(hipify.TORCH).items())),
             (
                 *(Mount(PLACES[name], tree) for name, tree in self.trees.items()),
                 Mount("/src", Tree(digest_of(work / "source"), work / "source")),

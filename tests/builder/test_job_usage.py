@@ -10,6 +10,7 @@ import pytest
 
 from kernelworks_build.action import Limits
 from kernelworks_build.sandbox.process import supervise
+from kernelworks_build.sandbox.supervise import TICK_SECONDS
 
 BUSY = """
 import time
@@ -38,6 +39,7 @@ def test_memory_and_time_of_each_command_are_those_of_all_its_processes(tmp_path
 
 def test_a_command_that_starts_slowly_is_known_by_what_it_becomes(tmp_path: Path) -> None:
     scheduler = shutil.copy("/bin/sh", tmp_path / "ninja")
-    script = "(sleep 0.3; exec sh -c 'sleep 0.3; echo -o a.o'); true"  # at first, it is a copy of the scheduler
+    pause = f"sleep {5 * TICK_SECONDS}"  # the supervisor looks meanwhile
+    script = f"({pause}; exec sh -c '{pause}; echo -o a.o'); true"  # at first, it is a copy of the scheduler
     verdict = supervise([str(scheduler), "-c", script], dict(os.environ), Limits(1 << 30, 60), tmp_path / "log")
     assert ["-o a.o" in job.command and "exec" not in job.command for job in verdict.jobs] == [True]

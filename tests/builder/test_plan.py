@@ -104,10 +104,10 @@ def test_archs_of_the_command_line_replace_those_of_the_manifest() -> None:
         ('["9.0a", "8.0+PTX"]', '["8.0", "11.8"]', LOCKS, f"{CUDA} relu_cuda", "no code for `11.8`"),
         (
             'backend = "cuda"\ndepends = ["torch"]',
-            'backend = "cuda"\ndepends = ["torch", "cutlass_4_0"]',
+            'backend = "cuda"\ndepends = ["torch", "sycl_tla"]',
             LOCKS,
             CUDA,
-            "`cutlass_4_0` in `depends` cannot be provided: no wheel holds CUTLASS 4.0",
+            "`sycl_tla` in `depends` cannot be provided: the SYCL compiler that it needs is not locked",
         ),
         ("", "", LOCKS - {"cuda-13.0"}, CUDA, "`cuda-13.0` is not locked"),
     ],

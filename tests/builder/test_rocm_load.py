@@ -12,18 +12,14 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kernelworks_build.action import Tree
-from kernelworks_build.errors import ToolchainError
-from kernelworks_build.toolchain import deb
-from kernelworks_build.toolchain.fetch import Fetcher
-from kernelworks_build.toolchain.lock import Lock
-from kernelworks_build.toolchain.tree import write
+from kernelworks_build.toolchain.lock import Artifact, Lock
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.network, pytest.mark.rocm, pytest.mark.slow]
 
@@ -86,17 +82,10 @@ def dist(kernel_build: Callable[..., Any], rocm: Tree, tmp_path_factory: pytest.
 
 
 @pytest.fixture(scope="module")
-def hip(fetcher: Fetcher, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def hip(unpacked_debs: Callable[[Iterable[Artifact]], Path]) -> Path:
     """Folder of HIP's runtime and what it needs besides the libraries of ROCm's tree."""
     lock = Lock.parse((FIXTURES / "hip-runtime-7.2.toml").read_text(encoding="utf-8"), "the lock of HIP's runtime")
-    try:
-        debs = fetcher.fetch(lock.artifacts)
-    except ToolchainError as error:
-        pytest.skip(f"the archive has moved on: {error.message}")
-    root = tmp_path_factory.mktemp("hip")
-    for artifact, path in debs.items():
-        write(root, deb.entries(path), artifact.file)
-    return root / "lib" / "x86_64-linux-gnu"
+    return unpacked_debs(lock.artifacts)
 
 
 @pytest.fixture(scope="module")

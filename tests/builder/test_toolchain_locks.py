@@ -58,7 +58,11 @@ def test_a_shipped_lock_is_in_canonical_form(path: Path) -> None:
 def test_a_shipped_lock_holds_what_its_recipe_asks_for(name: str) -> None:
     lock, wanted = LockSet.load()[name], pinned(name)
 
-    assert {artifact.name for artifact in lock.artifacts} == {*chain(*wanted.debs.values()), *wanted.wheels}
+    assert {artifact.name for artifact in lock.artifacts} == {
+        *chain(*wanted.debs.values()),
+        *wanted.sdists,
+        *wanted.wheels,
+    }
     assert lock.recipe == wanted.recipe
     assert layout(wanted.recipe).places
 
@@ -82,7 +86,7 @@ def test_the_packages_of_one_cuda_variant_stay_below_400_megabytes() -> None:
         ("schema = 1", "schema = 1\nspeed = 3", "unknown key `speed`"),
         ("size = 9", 'size = "9"', "`artifact[0].size` in `x` must be an integer"),
         ("size = 9", "size = 9\nmirror = 'y'", "unknown key `mirror`"),
-        ('kind = "wheel"', 'kind = "rpm"', "not one of deb, wheel"),
+        ('kind = "wheel"', 'kind = "rpm"', "not one of deb, sdist, wheel"),
         ('kind = "wheel"', 'kind = "wheel"\npath = "a"', "belongs to a deb"),
         ("b" * 64, "B" * 64, "64 lower-case hex digits"),
         ('path = "pool', 'path = "../pool', "not a relative path"),

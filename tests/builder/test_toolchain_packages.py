@@ -1,4 +1,4 @@
-"""Debs and wheels as bags of files: what is taken, where it goes, and what is refused."""
+"""Debs, source distributions and wheels as bags of files: what is taken, where it goes, and what is refused."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kernelworks_build.errors import ToolchainError
-from kernelworks_build.toolchain import deb, wheel
+from kernelworks_build.toolchain import deb, sdist, wheel
 from kernelworks_build.toolchain.lock import Artifact
 from kernelworks_build.toolchain.recipes import Layout, Place, layout
 from kernelworks_build.toolchain.tree import FileEntry, LinkEntry, write
@@ -50,6 +50,14 @@ def write_wheel(path: Path, files: Mapping[str, bytes], mode: int = 0o100644) ->
             info = zipfile.ZipInfo(name)
             info.external_attr = mode << 16
             archive.writestr(info, data)
+    return path
+
+
+def write_sdist(path: Path, *members: tarfile.TarInfo, data: bytes = b"data") -> Path:
+    with tarfile.open(path, "w:gz") as archive:
+        for item in members:
+            item.size = len(data) if item.isreg() else 0
+            archive.addfile(item, io.BytesIO(data))
     return path
 
 
@@ -126,6 +134,38 @@ def test_a_wheel_gives_its_files_and_no_links(tmp_path: Path) -> None:
         list(wheel.entries(linked))
     with pytest.raises(ToolchainError, match="is no wheel"):
         list(wheel.entries(Path(__file__)))
+
+
+def test_a_source_distribution_gives_its_files_and_no_links(tmp_path: Path) -> None:
+    plain = write_sdist(tmp_path / "a.tar.gz", member("a-1", tarfile.DIRTYPE), member("a-1/b", mode=0o755))
+    linked = write_sdist(tmp_path / "b.tar.gz", member("b-1/c", tarfile.SYMTYPE, "/etc/shadow"))
+    short = tmp_path / "c.tar.gz"
+    short.write_bytes(plain.read_bytes()[:-20])
+
+    assert list(sdist.entries(plain)) == [FileEntry("a-1/b", True, b"data")]
+    with pytest.raises(ToolchainError, match=r"`b-1/c` of `b\.tar\.gz` is neither file nor folder"):
+        list(sdist.entries(linked))
+    for path in (short, Path(__file__)):
+        with pytest.raises(ToolchainError, match="is no source distribution"):
+            list(sdist.entries(path))
+
+
+def test_the_headers_of_a_source_distribution_lie_where_those_of_a_wheel_do(tmp_path: Path) -> None:
+    root = "flashinfer_python-0.2.6/3rdparty/cutlass"
+    names = (f"{root}/include/a.h", f"{root}/tools/util/include/b.h", f"{root}/examples/c.cu", f"{root}/../setup.py")
+    path, item = write_sdist(tmp_path / "x.tar.gz", *map(member, names)), artifact("flashinfer-python", "sdist")
+
+    unpack({item: path}, layout("cutlass"), tmp_path / "tree")
+
+    found = [str(file.relative_to(tmp_path / "tree")) for file in (tmp_path / "tree").rglob("*") if file.is_file()]
+    assert sorted(found) == ["include/a.h", "tools/util/include/b.h"]
+
+
+def test_only_wheels_are_cut() -> None:
+    plan = layout("cutlass")
+
+    assert plan.cut_of(artifact("flashinfer-python", "wheel"))
+    assert plan.cut_of(artifact("flashinfer-python", "sdist")) is None
 
 
 def test_a_wheel_that_leaves_its_tree_is_refused(tmp_path: Path) -> None:

@@ -122,6 +122,26 @@ def test_a_wheel_is_the_newest_stable_one_that_fits_version_and_platform(tmp_pat
     assert (found.name, found.version, found.size, found.sha256) == ("some-kit", "1.10", 5, "a" * 64)
 
 
+def test_a_source_distribution_is_the_newest_stable_one_that_is_a_tar_file(tmp_path: Path) -> None:
+    origins = index(
+        tmp_path,
+        "some_kit-1.9.tar.gz",
+        "some_kit-1.10.tar.gz",
+        "some_kit-1.11.zip",
+        "some_kit-1.12rc1.tar.gz",
+        "some_kit-1.13-py3-none-any.whl",
+        "some_kit-2.0.tar.gz",
+        "unversioned.tar.gz",
+    )
+
+    (found,) = pin.sdists({"some-kit": "==1.*"}, origins)
+
+    assert (found.kind, found.file) == ("sdist", "some_kit-1.10.tar.gz")
+    assert (found.name, found.version, found.size, found.sha256) == ("some-kit", "1.10", 5, "a" * 64)
+    with pytest.raises(ToolchainError, match=r"no index has a sdist of `some-kit` ==3\.\*.*\(no sdist that fits\)"):
+        pin.sdists({"some-kit": "==3.*"}, origins)
+
+
 def test_a_wheel_that_no_index_has_is_an_error_with_every_place(tmp_path: Path) -> None:
     origins = index(tmp_path, "some_kit-1.0-py3-none-any.whl")
 

@@ -46,7 +46,7 @@ class Policy:
         torch_symbols: Names that are torch's, whether a release has them or not; the loader looks for the same.
         toolkit_symbols: Backend -> names of its toolkit's libraries that its builds of torch bring.
         unlisted_symbols: Backend -> those names of torch's that the lists of symbols say nothing of.
-        unversioned: Undefined symbols without a version that nobody need define.
+        unversioned: Weak references without a version that nobody need define.
     """
 
     name: str

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from kernelworks_build.audit.elf import ElfFacts
+from kernelworks_build.audit.elf import ElfFacts, Symbol
 from kernelworks_build.audit.facts import FolderFacts
 from kernelworks_build.audit.policy import Policy
 from kernelworks_build.claims import Claims
@@ -69,11 +69,12 @@ class Case:
         }
         for symbol in elf.undefined:
             if symbol.version is None:
-                owners[self._owner(symbol.name)].append(symbol.name)
+                owners[self._owner(symbol)].append(symbol.name)
         return Imports(**{owner: tuple(names) for owner, names in owners.items()})
 
-    def _owner(self, name: str) -> str:
-        if name in self.policy.unversioned:
+    def _owner(self, symbol: Symbol) -> str:
+        name = symbol.name
+        if symbol.binding == "weak" and name in self.policy.unversioned:
             return "compiler"
         if self.policy.python_symbols.fullmatch(name):
             return "python"

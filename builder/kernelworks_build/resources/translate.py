@@ -1,7 +1,7 @@
 """Translates CUDA into HIP by the hipify of the torch that is built for; runs inside the sandbox.
 
 `translate.py headers FROM INTO` makes torch's headers, as torch's own build for ROCm does, and
-`translate.py sources FROM INTO` a kernel's sources, each under the path that it has.
+`translate.py sources FROM INTO SUFFIX...` a kernel's sources with these suffixes, each under the path that it has.
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ _SETTINGS = {
 }
 """What a build of torch for ROCm says where one for CUDA says something else."""
 
-_CODE = {".c", ".cc", ".cpp", ".cu", ".cuh", ".cxx", ".def", ".h", ".hh", ".hpp", ".hxx", ".inc", ".inl"}
 _APART = Path("/tmp/apart")  # noqa: S108  # the sandbox's own
 
 
@@ -63,14 +62,15 @@ def _configured(text: str) -> str:
     return text
 
 
-def sources(source: Path, into: Path) -> None:
-    """Copy a kernel from `source` and translate its code in place; what is HIP already (`.hip`) stays as it is.
+def sources(source: Path, into: Path, *suffixes: str) -> None:
+    """Copy a kernel from `source` and translate its files with one of `suffixes` in place; others stay as they are.
 
     Every file lies in a folder of its own meanwhile: hipify finds none of the others, and so renames no include.
     """
     _copy(source, into)
     _APART.mkdir()
-    apart = {path: _APART / str(number) / path.name for number, path in enumerate(_files(into)) if path.suffix in _CODE}
+    code = [path for path in _files(into) if path.suffix in suffixes]
+    apart = {path: _APART / str(number) / path.name for number, path in enumerate(code)}
     for path, copy in apart.items():
         copy.parent.mkdir(parents=True)
         copy.write_text(path.read_text(encoding="latin-1"), encoding="utf-8")  # whatever its encoding, it is text
@@ -116,5 +116,5 @@ def _copy(source: Path, into: Path) -> None:
 
 
 if __name__ == "__main__":
-    _MODES: dict[str, Callable[[Path, Path], None]] = {"headers": headers, "sources": sources}
-    _MODES[sys.argv[1]](Path(sys.argv[2]), Path(sys.argv[3]))
+    _MODES: dict[str, Callable[..., None]] = {"headers": headers, "sources": sources}
+    _MODES[sys.argv[1]](Path(sys.argv[2]), Path(sys.argv[3]), *sys.argv[4:])

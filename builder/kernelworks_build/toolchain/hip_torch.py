@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from kernelworks_build.action import Executor, Mount, Tree
+from kernelworks_build.action import BUILD, Executor, Mount, Tree
 from kernelworks_build.toolchain import hipify, recipes
 from kernelworks_build.toolchain.bootstrap import run_in_host
 from kernelworks_build.toolchain.fetch import Fetcher
@@ -51,12 +51,12 @@ def build_hip_torch(into: Path, lock: Lock, *, fetcher: Fetcher, trees: Mapping[
     host, python, torch = (trees[name] for name in needs(wheel.version))
     unpack_locked(lock, fetcher, into)
     run_in_host(
-        hipify.command("headers", f"{_SOURCE}/include", "/build/include"),
+        hipify.command("headers", f"{_SOURCE}/include", f"{BUILD}/include"),
         into,
         *(Mount(hipify.PYTHON, python), Mount(_SOURCE, torch)),
         host=host,
         executor=executor,
-        env=hipify.environment("/build"),
+        env=hipify.environment(BUILD),
     )
     make_stubs(LIBRARIES, into, host=host, executor=executor)
 

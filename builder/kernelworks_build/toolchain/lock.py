@@ -20,7 +20,7 @@ SHIPPED = Path(__file__).parent / "locks"
 """The folder of the locks that travel with the project."""
 
 _SCHEMA = 1
-_KINDS = ("deb", "wheel")
+_KINDS = ("deb", "sdist", "wheel")
 _ARTIFACT_KEYS = ("name", "version", "kind", "file", "path", "size", "sha256")
 _LOCK_KEYS = ("schema", "name", "recipe", "digest", "artifact")
 _LOCKED_WITH = {"torch-rocm": "torch"}
@@ -55,11 +55,11 @@ class Artifact:
     Attributes:
         name: Package name.
         version: Its version.
-        kind: `deb` or `wheel`: who publishes it, and how it is unpacked.
+        kind: `deb`, `sdist` or `wheel`: who publishes it, and how it is unpacked.
         file: File name.
         size: Bytes.
         sha256: Hex.
-        path: Of a deb: path below the root of an archive; empty for a wheel, which an index finds by name.
+        path: Of a deb: path below the root of an archive; empty for all else, which an index finds by name.
     """
 
     name: str

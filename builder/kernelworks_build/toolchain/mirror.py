@@ -137,8 +137,7 @@ def _others(whole: Iterable[Artifact], taken: Iterable[Artifact]) -> tuple[Artif
 def _cuts(lock: Lock) -> dict[Artifact, re.Pattern[str]]:
     if lock.recipe == "torch":
         return dict.fromkeys(lock.artifacts, HEADERS)
-    wanted = layout(lock.recipe).cut if lock.artifacts else {}
-    return {item: wanted[item.name] for item in lock.artifacts if item.name in wanted}
+    return {item: wanted for item in lock.artifacts if (wanted := layout(lock.recipe).cut_of(item))}
 
 
 def _excerpt(item: Artifact, wanted: re.Pattern[str], fetcher: Fetcher) -> tuple[str, Path]:

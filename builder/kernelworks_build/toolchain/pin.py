@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import PurePosixPath
 
 from packaging.specifiers import SpecifierSet
-from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+from packaging.utils import InvalidSdistFilename, InvalidWheelFilename, parse_sdist_filename, parse_wheel_filename
 from packaging.version import Version
 
 from kernelworks_build.errors import ToolchainError
@@ -16,7 +16,10 @@ from kernelworks_build.toolchain.origins import Origins
 from kernelworks_build.toolchain.remote import Remote, RemoteError, shown
 from kernelworks_build.toolchain.simple_index import IndexFile, files_of
 
-__all__ = ["debs", "wheel", "wheels"]
+__all__ = ["debs", "sdists", "wheel", "wheels"]
+
+_Fitting = Callable[[str], Version | None]
+"""The version that a file of this name is of, where it is one to choose from."""
 
 
 def debs(release: str, packages: Iterable[str], origins: Origins, component: str = "main") -> list[Artifact]:
@@ -73,31 +76,58 @@ def wheel(
     Raises:
         ToolchainError: No index has one, with the place and the reason of each.
     """
+
+    def fitting(name: str) -> Version | None:
+        try:
+            version = parse_wheel_filename(name)[1]
+        except InvalidWheelFilename:
+            return None
+        return version if (fits or _runs_anywhere)(name) else None
+
+    return _published(project, specifier, origins, "wheel", fitting)
+
+
+def sdists(specifiers: Mapping[str, str], origins: Origins) -> list[Artifact]:
+    """The newest stable source distribution of each project.
+
+    Raises:
+        ToolchainError: No index has one.
+    """
+    return sorted(
+        _published(project, specifier, origins, "sdist", _sdist_version) for project, specifier in specifiers.items()
+    )
+
+
+def _sdist_version(name: str) -> Version | None:
+    try:
+        return parse_sdist_filename(name)[1] if name.endswith(".tar.gz") else None
+    except InvalidSdistFilename:
+        return None
+
+
+def _published(project: str, specifier: str, origins: Origins, kind: str, fitting: _Fitting) -> Artifact:
     looked = []
     with Remote(origins.python.certificate, origins.python.proxy) as remote:
         for index in origins.python.indexes:
             try:
                 listed = files_of(remote, index, project)
-                chosen = _newest(listed, SpecifierSet(specifier), fits or _runs_anywhere)
+                chosen = _newest(listed, SpecifierSet(specifier), fitting)
                 if chosen:
-                    return _wheel(project, *chosen, remote)
-                looked.append((shown(index), "no wheel that fits"))
+                    return _artifact(project, kind, *chosen, remote)
+                looked.append((shown(index), f"no {kind} that fits"))
             except RemoteError as error:  # noqa: PERF203  # the next index may have one
                 looked.append((shown(index), str(error)))
     where = ", ".join(f"`{place}` ({reason})" for place, reason in looked)
-    raise ToolchainError(f"no index has a wheel of `{project}` {specifier} for x86_64 Linux: {where}", project=project)
+    raise ToolchainError(f"no index has a {kind} of `{project}` {specifier} for x86_64 Linux: {where}", project=project)
 
 
 def _newest(
-    listed: Iterable[IndexFile], specifier: SpecifierSet, fits: Callable[[str], bool]
+    listed: Iterable[IndexFile], specifier: SpecifierSet, fitting: _Fitting
 ) -> tuple[Version, IndexFile] | None:
     found = []
     for file in listed:
-        try:
-            version = parse_wheel_filename(file.name)[1]
-        except InvalidWheelFilename:
-            continue
-        if file.sha256 and not file.yanked and not version.is_prerelease and version in specifier and fits(file.name):
+        version = fitting(file.name)
+        if version and file.sha256 and not file.yanked and not version.is_prerelease and version in specifier:
             found.append((version, file))
     return max(found, key=lambda item: (item[0], item[1].name), default=None)
 
@@ -111,11 +141,11 @@ def _runs_anywhere(name: str) -> bool:
     )
 
 
-def _wheel(project: str, version: Version, file: IndexFile, remote: Remote) -> Artifact:
+def _artifact(project: str, kind: str, version: Version, file: IndexFile, remote: Remote) -> Artifact:
     size = file.size
     if size is None:
         with remote.open(file.url, start=0, stop=1) as body:
             size = body.total
     if size is None or file.sha256 is None:
         raise RemoteError(f"it does not tell the size of `{file.name}`", lasting=True)
-    return Artifact(project, str(version), "wheel", file.name, size, file.sha256)
+    return Artifact(project, str(version), kind, file.name, size, file.sha256)

@@ -11,6 +11,7 @@ from typing import Any
 
 from kernelworks_build.errors import ToolchainError
 from kernelworks_build.toml import read_toml
+from kernelworks_build.toolchain.lock import Artifact
 from kernelworks_build.toolchain.tree import Entry, FileEntry
 
 __all__ = ["Layout", "Pinned", "layout", "needs", "pinned"]
@@ -24,12 +25,14 @@ class Pinned:
         recipe: Name of the recipe that makes the tree.
         debs: Debian release -> names of packages.
         component: The part of those releases that holds them.
+        sdists: Project name -> version specifier.
         wheels: Project name -> version specifier.
     """
 
     recipe: str
     debs: Mapping[str, tuple[str, ...]]
     component: str
+    sdists: Mapping[str, str]
     wheels: Mapping[str, str]
 
 
@@ -52,7 +55,7 @@ class Layout:
         executable: Paths in the tree that are executable; None: as the package says.
         links: Link path in the tree -> target, relative to the link.
         scripts: Path in the tree -> text of a program that no package has.
-        cut: Packages of which nothing but the files with these paths is fetched.
+        cut: Wheels of which nothing but the files with these paths is fetched, by name of package.
     """
 
     drop: re.Pattern[str]
@@ -72,6 +75,10 @@ class Layout:
                 yield FileEntry(target, bool(self.executable.fullmatch(target)), entry.data)
             else:
                 yield replace(entry, path=target)
+
+    def cut_of(self, artifact: Artifact) -> re.Pattern[str] | None:
+        """Paths of the files that alone are fetched of `artifact`; None where it is fetched whole."""
+        return self.cut.get(artifact.name) if artifact.kind == "wheel" else None
 
     def _target(self, package: str, path: str) -> str | None:
         if self.drop.fullmatch(path):
@@ -96,6 +103,7 @@ def pinned(name: str) -> Pinned:
         recipe=item["recipe"],
         debs={release: tuple(names) for release, names in item.get("debs", {}).items()},
         component=item.get("component", "main"),
+        sdists=item.get("sdists", {}),
         wheels=item.get("wheels", {}),
     )
 

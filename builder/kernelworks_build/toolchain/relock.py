@@ -59,7 +59,8 @@ def _lock_packages(name: str, *, store: TreeStore, fetcher: Fetcher, progress: P
     wanted, origins = pinned(name), fetcher.origins
     artifacts = [
         *(deb for release, names in wanted.debs.items() for deb in pin.debs(release, names, origins, wanted.component)),
-        *(pin.wheels(wanted.wheels, origins) if wanted.wheels else ()),
+        *pin.sdists(wanted.sdists, origins),
+        *pin.wheels(wanted.wheels, origins),
     ]
     lock = Lock(name, wanted.recipe, "", tuple(sorted(artifacts)))
     fetcher.fetch(lock.artifacts, relock=lock.relock)  # whole, even those that a build takes a few files of

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from kernelworks_build.errors import ToolchainError
-from kernelworks_build.toolchain import deb, wheel
+from kernelworks_build.toolchain import deb, sdist, wheel
 from kernelworks_build.toolchain.cut import cut
 from kernelworks_build.toolchain.fetch import Fetcher
 from kernelworks_build.toolchain.lock import Artifact, Lock
@@ -14,6 +14,13 @@ from kernelworks_build.toolchain.recipes import Layout, layout
 from kernelworks_build.toolchain.tree import Entry, FileEntry, LinkEntry, write
 
 __all__ = ["unpack", "unpack_locked"]
+
+_ENTRIES: Mapping[str, Callable[[Path], Iterable[Entry]]] = {
+    "deb": deb.entries,
+    "sdist": sdist.entries,
+    "wheel": wheel.entries,
+}
+"""What reads a package, by its kind."""
 
 
 def unpack_locked(lock: Lock, fetcher: Fetcher, into: Path) -> None:
@@ -23,10 +30,10 @@ def unpack_locked(lock: Lock, fetcher: Fetcher, into: Path) -> None:
         ToolchainError: A package that cannot be had, and what `unpack` says.
     """
     plan = layout(lock.recipe)
-    paths = fetcher.fetch([item for item in lock.artifacts if item.name not in plan.cut], relock=lock.relock)
+    paths = fetcher.fetch([item for item in lock.artifacts if not plan.cut_of(item)], relock=lock.relock)
     parts = {}
     for item in lock.artifacts:
-        if wanted := plan.cut.get(item.name):
+        if wanted := plan.cut_of(item):
             members, _ = cut(item, wanted, fetcher, relock=lock.relock)  # the tree's digest proves what ranges gave
             parts[item] = [FileEntry(name, False, data) for name, data in members]
     unpack(paths, plan, into, parts)
@@ -43,7 +50,7 @@ def unpack(
     Raises:
         ToolchainError: A package unreadable or leaving the tree; two contents for one path; a dangling link.
     """
-    packages = {item: _entries(item, path) for item, path in paths.items()} | dict(parts or {})
+    packages = {item: _ENTRIES[item.kind](path) for item, path in paths.items()} | dict(parts or {})
     for artifact in sorted(packages):
         write(into, layout.place(artifact.name, packages[artifact]), artifact.file)
     scripts = (FileEntry(path, True, text.encode()) for path, text in sorted(layout.scripts.items()))
@@ -52,7 +59,3 @@ def unpack(
     dangling = [path for path in layout.links if not (into / path).exists()]
     if dangling:
         raise ToolchainError(f"links of the recipe lead to nothing: {', '.join(f'`{path}`' for path in dangling)}")
-
-
-def _entries(artifact: Artifact, path: Path) -> Iterable[Entry]:
-    return deb.entries(path) if artifact.kind == "deb" else wheel.entries(path)
