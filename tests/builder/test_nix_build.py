@@ -121,7 +121,7 @@ def test_nix_alone_makes_the_same_library_of_an_exported_kernel_by_the_commands_
         if "kernel-build export" in text
     )
     commands = [line.removeprefix("$ ").partition("#")[0] for line in block.splitlines()]
-    env = store.environment(tmp_path)
+    env = {name: value for name, value in store.environment(tmp_path).items() if name != "NIX_CONFIG"}
     path = f"{PROGRAM.parent}{os.pathsep}{env['PATH']}"
 
     done = subprocess.run(

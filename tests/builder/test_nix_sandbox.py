@@ -13,13 +13,13 @@ from kernelworks.settings import cache_root
 from kernelworks_build.action import Action, Limits, Mount, Tree
 from kernelworks_build.errors import SandboxError
 from kernelworks_build.sandbox.nix import Nix
-from kernelworks_build.sandbox.nix_store import DRIVER
+from kernelworks_build.sandbox.nix_store import DRIVER, complaint
 from kernelworks_build.toolchain.lock import LockSet
 from kernelworks_build.toolchain.tree import digest_of
 
 pytestmark = [pytest.mark.nix, pytest.mark.sandbox]
 
-CLOCK = "/bin/busybox date +%s%N > stamp"
+CLOCK = "/bin/busybox cat /proc/uptime /proc/sys/kernel/random/uuid > stamp"
 
 
 @pytest.fixture
@@ -117,6 +117,10 @@ def test_a_missing_nix_is_an_error_that_says_what_to_install(tmp_path: Path, mon
         Nix(tmp_path).check()
 
     assert "apt-get install nix-bin" in str(caught.value.hint)
+    (tmp_path / "apt-get").unlink()
+    with pytest.raises(SandboxError) as caught:
+        Nix(tmp_path).check()
+    assert caught.value.hint == "install the package nix (nix-bin on Debian)"
 
 
 def test_a_nix_that_is_too_old_is_an_error_with_both_versions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,10 +136,28 @@ def test_a_nix_that_is_too_old_is_an_error_with_both_versions(tmp_path: Path, mo
 
 
 def test_a_cache_that_nix_cannot_name_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(SandboxError, match="a path with a blank") as caught:
-        Nix(tmp_path / "my cache").check()
+    nix = Nix(tmp_path / "my cache")
 
-    assert "KERNELWORKS_CACHE" in str(caught.value.hint)
+    for use in (nix.check, lambda: nix._store.add(Tree("0" * 64, tmp_path))):
+        with pytest.raises(SandboxError, match="a path with a blank") as caught:
+            use()
+        assert "KERNELWORKS_CACHE" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        (
+            "warning: old\nerror: path '/a' is no derivation\n(use '--show-trace' to show more)",
+            "path '/a' is no derivation",
+        ),
+        ("error:\n       … while calling it\n\n       error: no such file\n       at /b:1", "no such file"),
+        ("killed", "killed"),
+        ("", ""),
+    ],
+)
+def test_nix_is_quoted_with_its_first_error_in_words(said: str, words: str) -> None:
+    assert complaint(said) == words
 
 
 def test_the_same_tree_is_added_once(nix: Nix, tmp_path: Path) -> None:

@@ -152,7 +152,7 @@ def test_what_may_not_be_passed_on_is_left_out_and_taken_where_somebody_put_it(l
     pulled = pull([with_nvcc], str(mirror), fetcher(tmp_path / "pulled"))
     assert (len(pulled.items), pulled.left_out) == (2, (nvcc,))
     place = mirror / "artifacts" / sha256[:2] / sha256
-    place.parent.mkdir()
+    place.parent.mkdir(exist_ok=True)
     deb.rename(place)
     assert pull([with_nvcc], str(mirror), fetcher(tmp_path / "again")).left_out == ()
 

@@ -20,20 +20,13 @@ from kernelworks_build.errors import SandboxError
 from kernelworks_build.sandbox.command import OUTER_PROC, Dialect
 from kernelworks_build.sandbox.process import last_line
 
-__all__ = ["DRIVER", "NixStore", "describe"]
+__all__ = ["DRIVER", "NixStore", "complaint", "describe"]
 
 DRIVER = "nix"
 """The lock of the tree that derivations start with."""
 
-_CONFIGURATION = """\
-build-users-group =
-sandbox = true
-sandbox-fallback = false
-sandbox-paths =
-substituters =
-experimental-features = nix-command flakes
-"""
-"""No users of nix's own, so that any user can build; never without a sandbox, as is the default, and no shell in it."""
+_CONFIGURATION = resources.NIX / "exported" / "nix.conf"
+"""Nix's settings; those of the machine do not count."""
 
 _DIALECT = Dialect(OUTER_PROC, sizes=True)
 """Of the locked bubblewrap, inside nix's sandbox."""
@@ -56,6 +49,12 @@ def describe(action: Action) -> str:
     return canonical_json({"command": command, "outputs": list(action.outputs)}).decode()
 
 
+def complaint(said: str) -> str:
+    """What nix said of its failure: its first error in words, else its last line; traces and advice stand around it."""
+    found = re.search(r"^\s*error: *(\S.*)$", said, re.MULTILINE)
+    return found[1] if found else last_line(said)
+
+
 @dataclass(frozen=True)
 class NixStore:
     """The store below the folder `root`, which need not exist."""
@@ -68,12 +67,6 @@ class NixStore:
         Raises:
             SandboxError: It is missing or too old, `root` cannot be named to it, or it can make no sandbox here.
         """
-        if re.search(r"\s", str(self.root)):
-            raise SandboxError(
-                f"nix cannot have its store in `{self.root}`, a path with a blank",
-                hint="name another cache by KERNELWORKS_CACHE",
-                path=self.root,
-            )
         version = self._run("nix-store", "--version").rpartition(" ")[2].strip()
         if tuple(map(int, re.findall(r"\d+", version)[:2])) < _OLDEST:
             raise SandboxError(
@@ -108,7 +101,7 @@ class NixStore:
         """The environment of nix's programs; they build below the folder `temporary`."""
         return {
             "HOME": str(self.root),
-            "NIX_CONFIG": _CONFIGURATION,
+            "NIX_CONFIG": _CONFIGURATION.read_text(encoding="utf-8"),
             "NIX_CONF_DIR": str(self.root),
             "NIX_REMOTE": f"local?root={self.root}",
             "NIX_USER_CONF_FILES": "",
@@ -117,9 +110,16 @@ class NixStore:
         }
 
     def _run(self, program: str, *arguments: str, hint: str | None = None) -> str:
+        if re.search(r"\s", str(self.root)):
+            raise SandboxError(
+                f"nix cannot have its store in `{self.root}`, a path with a blank",
+                hint="name another cache by KERNELWORKS_CACHE",
+                path=self.root,
+            )
         if shutil.which(program) is None:
-            how = "apt-get install nix-bin" if shutil.which("apt-get") else "your package manager"
-            raise SandboxError(f"nix is not installed: there is no `{program}`", hint=f"install it by `{how}`")
+            debian = shutil.which("apt-get")
+            how = "install it by `apt-get install nix-bin`" if debian else "install the package nix (nix-bin on Debian)"
+            raise SandboxError(f"nix is not installed: there is no `{program}`", hint=how)
         self.root.mkdir(parents=True, exist_ok=True)
         done = subprocess.run(
             [program, *arguments],
@@ -130,5 +130,5 @@ class NixStore:
             check=False,
         )
         if done.returncode:
-            raise SandboxError(f"`{program}` fails here: {last_line(done.stderr)}", hint=hint, log=done.stderr)
+            raise SandboxError(f"`{program}` fails here: {complaint(done.stderr)}", hint=hint, log=done.stderr)
         return done.stdout
