@@ -7,6 +7,7 @@ reported, never dropped silently.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -64,9 +65,13 @@ def by_backend(requested: Sequence[str], toolkits: Mapping[str, Sequence[str]]) 
     found = {backend: [text for text in requested if kind.parse(text)] for backend, kind in kinds.items()}
     if astray := [text for text in requested if not any(text in texts for texts in found.values())]:
         supported = "; ".join(f"`{backend}`: {', '.join(toolkits[backend])}" for backend in kinds)
+        meant = [arch.name for kind in kinds.values() for text in astray if (arch := kind.parse(_spelled(text)))]
+        question = f"did you mean {', '.join(f'`{name}`' for name in meant)}? " if meant else ""
         raise PlanError(
             f"{', '.join(f'`{text}`' for text in astray)} is for no backend of this kernel",
-            hint=f"supported for {supported}" if supported else "none of its backends is compiled for an architecture",
+            hint=f"{question}supported for {supported}"
+            if supported
+            else "none of its backends is compiled for an architecture",
             archs=astray,
         )
     return {backend: texts for backend, texts in found.items() if texts}
@@ -88,6 +93,11 @@ def settled(archs: Iterable[Arch], kind: ArchKind) -> list[Arch]:
             raise ValueError(msg)
         kept += [arch for arch in found if arch.suffix or not any(features)]
     return kept
+
+
+def _spelled(text: str) -> str:
+    """`sm_90a`, as compilers name it, as a manifest has it: `9.0a`."""
+    return re.sub(r"(?:sm|compute)_(\d+)(\d[a-z]?)", r"\1.\2", text)
 
 
 def _parse(texts: Iterable[str], kind: ArchKind) -> dict[str, Arch]:

@@ -67,16 +67,21 @@ class BuildPlan:
     skipped: tuple[Skipped, ...]
 
     @property
-    def reasons(self) -> Mapping[str, tuple[str, ...]]:
-        """Every reason -> what is left out for it."""
-        reasons: dict[str, tuple[str, ...]] = {}
+    def reasons(self) -> Mapping[str, Mapping[str, tuple[str, ...]]]:
+        """What is `not built`, and what is `left out` of a variant that is: every reason -> for what it holds."""
+        found: dict[str, dict[str, tuple[str, ...]]] = {}
         for item in self.skipped:
+            reasons = found.setdefault("left out" if item.partial else "not built", {})
             reasons[item.reason] = (*reasons.get(item.reason, ()), item.subject)
-        return reasons
+        return found
 
     def explained(self) -> Iterator[str]:
         """What is left out, in words: a line for each reason."""
-        return (f"not built: {_quoted(subjects)}: {reason}" for reason, subjects in self.reasons.items())
+        return (
+            f"{how}: {_quoted(subjects)}: {reason}"
+            for how, reasons in self.reasons.items()
+            for reason, subjects in reasons.items()
+        )
 
     def select(self, patterns: Sequence[str]) -> BuildPlan:
         """The plan with only what matches one of the `patterns` (shell wildcards for the name of a variant).
@@ -199,10 +204,11 @@ class _Planner:
             return
         for component, selection in selections.items():
             if idle := _quoted(selection.without_code):
-                yield Skipped(f"{name} {component}", f"no code for {idle} with this toolkit ({_supported(toolkit)})")
+                reason = f"no code for {idle} with this toolkit ({_supported(toolkit)})"
+                yield Skipped(f"{name} {component}", reason, partial=True)
         for left in self.manifest.components_of(row.name):
             if left not in components:
-                yield Skipped(f"{name} {left.name}", f"it needs toolkit {left.toolkit_minver} or newer")
+                yield Skipped(f"{name} {left.name}", f"it needs toolkit {left.toolkit_minver} or newer", partial=True)
         archs = {component: selection.archs for component, selection in selections.items()}
         yield PlannedVariant(
             name=name,

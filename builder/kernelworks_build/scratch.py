@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -11,9 +12,20 @@ from filelock import FileLock, Timeout
 
 from kernelworks_build.toolchain.tree import remove
 
-__all__ = ["scratch", "sweep"]
+__all__ = ["filling", "scratch", "sweep"]
 
 _PREFIX = ".building-"
+
+
+@contextmanager
+def filling(folder: Path) -> Iterator[None]:
+    """Names `folder` in the error of a full disk that names no file: a write knows its descriptor alone."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in {errno.ENOSPC, errno.EDQUOT} and error.filename is None:
+            error.filename = str(folder)
+        raise
 
 
 @contextmanager
@@ -25,7 +37,7 @@ def scratch(root: Path) -> Iterator[Path]:
     root.mkdir(parents=True, exist_ok=True)
     sweep(root)
     folder = root / f"{_PREFIX}{secrets.token_hex(8)}"
-    with FileLock(f"{folder}.lock") as owner:
+    with filling(root), FileLock(f"{folder}.lock") as owner:
         folder.mkdir()
         try:
             yield folder

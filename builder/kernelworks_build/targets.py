@@ -19,11 +19,19 @@ _NO_PYTHON = PythonAbi("none", None)
 
 @dataclass(frozen=True)
 class Skipped:
-    """What a manifest asks for and is not built, and why; `faulty` where no builder could ever build it."""
+    """What a manifest asks for and is not built, and why.
+
+    Attributes:
+        subject: What it is: a backend, a variant, or a variant and a component of it.
+        reason: Why.
+        faulty: Whether no builder could ever build it.
+        partial: Whether the variant is built, and lacks it.
+    """
 
     subject: str
     reason: str
     faulty: bool = False
+    partial: bool = False
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from kernelworks_build.manifest.diagnostics import propose
 from kernelworks_build.manifest.document import Document
 from kernelworks_build.manifest.grammar import kernel_name
 from kernelworks_build.manifest.narrow import narrow
+from kernelworks_build.scratch import filling
 
 __all__ = ["create", "templates"]
 
@@ -70,7 +71,7 @@ def create(name: str, template: str, folder: Path | None = None, backends: Seque
     }
     parent = target.absolute().parent
     parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(prefix=f".{kernel}-", dir=parent) as temporary:
+    with filling(target), TemporaryDirectory(prefix=f".{kernel}-", dir=parent) as temporary:
         fresh = Path(temporary) / kernel
         _copy(template, fresh, tokens, chosen)
         fresh.rename(target)  # takes the place of an empty folder
@@ -95,17 +96,23 @@ def _choose(template: str, backends: Sequence[str]) -> list[str]:
     there = _backends(template)
     if foreign := [backend for backend in dict.fromkeys(backends) if backend not in there]:
         unknown = [backend for backend in foreign if backend not in known_backends()]
-        able = [one for one in templates() if set(backends) <= set(_backends(one))]
         raise UsageError(
             f"the template `{template}` is not written for {_listed([f'`{one}`' for one in foreign])}"
             f" (it is for: {', '.join(there)})",
-            hint=propose(unknown[0], known_backends())
-            if unknown
-            else f"templates for all that you name: {', '.join(able) or 'none; name fewer backends'}",
+            hint=propose(unknown[0], known_backends()) if unknown else _written_for(backends),
             template=template,
             backends=foreign,
         )
     return [backend for backend in there if not backends or backend in backends]
+
+
+def _written_for(backends: Sequence[str]) -> str:
+    """Which templates are for all of `backends`, in words."""
+    named = _listed([f"`{backend}`" for backend in backends])
+    if able := [one for one in templates() if set(backends) <= set(_backends(one))]:
+        return f"templates for {named}: {', '.join(able)}"
+    some = sorted({backend for one in templates() for backend in _backends(one)})
+    return f"no template is for {named}; there are some for: {', '.join(some)}"
 
 
 def _backends(template: str) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kernelworks.errors import UsageError
 from kernelworks.model.variant import DeviceArchs
 from kernelworks_build.cli.project import plan_project
 from kernelworks_build.errors import PlanError
@@ -69,6 +70,16 @@ def test_an_arch_that_the_toolkit_lacks_is_reported() -> None:
 def test_an_arch_for_no_backend_of_the_kernel_is_an_error(archs: str, backend: str) -> None:
     with pytest.raises(PlanError, match=f"`{archs}` is for no backend of this kernel"):
         plan(archs, backend)
+
+
+@pytest.mark.parametrize("archs", ["", " ", ",", " , "])
+def test_a_list_without_an_arch_is_an_error_and_not_the_whole_manifest(archs: str) -> None:
+    with pytest.raises(UsageError, match="names no architecture"):
+        plan(archs, "cuda")
+
+
+def test_blanks_around_archs_do_not_count() -> None:
+    assert plan(" 9.0, 12.0 ", "cuda") == plan("9.0,12.0", "cuda")
 
 
 def test_archs_that_no_binary_holds_together_are_an_error_with_what_is_supported() -> None:

@@ -14,6 +14,7 @@ from kernelworks_build.audit import audit
 from kernelworks_build.audit.importing import import_check
 from kernelworks_build.audit.report import FAIL, NOT_APPLICABLE, PASS
 from kernelworks_build.claims import Claims
+from kernelworks_build.errors import AuditError
 from kernelworks_build.registrations import read_registrations
 
 CLAIMS = Claims(
@@ -74,6 +75,11 @@ def test_the_audit_names_op_namespace_file_and_line(tmp_path: Path) -> None:
     assert rule.verdict == FAIL
     assert rule.findings[0].evidence == "registers `relu` in the namespace `my_ops`, not in that of the build"
     assert rule.findings[0].file == "a.cpp:2"
+    with pytest.raises(AuditError) as caught:
+        report.require()
+    assert caught.value.hint == (
+        "register ops under `TORCH_EXTENSION_NAME` in C++, and in Python by `add_op_namespace_prefix` of `._ops`"
+    )
 
 
 def package(root: Path, code: str) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import signal
 import struct
 import subprocess
@@ -11,12 +12,14 @@ import sys
 import termios
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kernelworks._version import __version__
+from kernelworks.errors import ResolveError
 from kernelworks.model.digest import FileEntry, list_tree
 from kernelworks.model.index import Index
 from kernelworks.model.variant import BackendFacts, FrameworkFacts, Platform, PythonAbi, TorchSymbols, Variant
@@ -188,6 +191,20 @@ def test_a_kernel_that_does_not_load_is_one_error_and_no_test_runs(built: Path, 
     assert "test session starts" not in done.stdout
 
 
+def test_where_no_variant_fits_it_is_one_error_with_reason_and_way_out_and_no_test_runs(
+    built: Path, kernel_build: Program, tmp_path: Path
+) -> None:
+    twin = Path(shutil.copytree(built, tmp_path / "twin", symlinks=True))
+    index = Index.from_bytes((twin / "dist" / "kernel.json").read_bytes(), "index")
+    foreign = [replace(one, backend=BackendFacts("rocm", (7, 2))) for one in index.variants]
+    (twin / "dist" / "kernel.json").write_bytes(replace(index, variants=tuple(foreign)).to_bytes())
+    done = kernel_build("test", twin, "--variant", "first")
+    assert done.code == ResolveError.exit_code, done.stderr
+    assert "`first`: is for backend `rocm`" in done.stderr
+    assert "needs a torch that is built for ROCm\nhint: build a variant that fits, or run this where one" in done.stderr
+    assert "test session starts" not in done.stdout
+
+
 def test_without_tests_nothing_is_run(built: Path, kernel_build: Program) -> None:
     (built / "tests").rename(built / "away")
     done = kernel_build("test", built)
@@ -231,7 +248,7 @@ def test_the_version_is_told_and_help_keeps_what_stands_in_brackets(kernel_build
 
 
 def test_a_table_in_a_pipe_is_aligned_text(toy: Path, kernel_build: Program) -> None:
-    title, header, *rows = kernel_build("plan", toy).stdout.partition("not built\n")[0].splitlines()
+    title, header, *rows = kernel_build("plan", toy).stdout.partition("left out\n")[0].splitlines()
     assert (title, header.split()[0], len(rows)) == ("variants", "variant", 4)
     assert all(row.isascii() and row == row.rstrip() for row in rows)
     assert {row.index(" cpu ") for row in rows if " cpu " in row} == {header.index("backend") - 1}

@@ -17,17 +17,22 @@ from kernelworks.settings import cache_root
 pytestmark = [pytest.mark.sandbox, pytest.mark.network]
 
 Program = Callable[..., Any]
-BUILD = (str(Path(sys.executable).with_name("kernel-build")), "build", "--variant", "*-cpu-*")
+PROGRAM = str(Path(sys.executable).with_name("kernel-build"))
 
 
 def copy_of(project: Path, target: Path) -> Path:
     return Path(shutil.copytree(project, target, ignore=shutil.ignore_patterns("dist")))
 
 
-def build_with_mounts(project: Path, mounts: list[str], *arguments: str) -> subprocess.CompletedProcess[str]:
-    """A build of what is in the cache already, where the file system is changed by bubblewrap's options `mounts`."""
-    command = ["bwrap", "--dev-bind", "/", "/", *mounts, *BUILD, str(project), *arguments]
+def run_with_mounts(mounts: list[str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    """The program, where the file system is changed by bubblewrap's options `mounts`."""
+    command = ["bwrap", "--dev-bind", "/", "/", *mounts, PROGRAM, *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def build_with_mounts(project: Path, mounts: list[str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    """A build of what is in the cache already, the same way."""
+    return run_with_mounts(mounts, "build", "--variant", "*-cpu-*", str(project), *arguments)
 
 
 @pytest.mark.parametrize("name", ["a kernel with blanks", "ядро-κέρνελ-核", "it's $HOME & `more`"])
@@ -65,15 +70,32 @@ def test_a_tree_that_is_read_only_is_named_with_a_way_out(project: Path, tmp_pat
     assert elsewhere.returncode == 0, elsewhere.stderr
 
 
-def test_a_full_disk_is_named_with_a_way_out(project: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", [("build",), ("export", "--no-artifacts")], ids=" ".join)
+def test_a_full_disk_is_named_with_a_way_out(project: Path, tmp_path: Path, command: tuple[str, ...]) -> None:
     out = tmp_path / "full"
     out.mkdir()
-    done = build_with_mounts(project, ["--size", "65536", "--tmpfs", str(out)], "--out", str(out))
+    small = ["--size", "65536", "--tmpfs", str(out)]
+    done = run_with_mounts(small, *command, str(project), "--variant", "*-cpu-*", "--out", str(out))
     if "Unknown option" in done.stderr:
         pytest.skip("this bubblewrap cannot make small file systems")
     assert done.returncode == 12, done.stderr
-    assert "no space left on device" in done.stderr
+    (said,) = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    assert said.endswith("no space left on device")
     assert f"free space where the output, the cache (`{cache_root()}`) and temporary files" in done.stderr
+
+
+def test_a_new_kernel_on_a_full_disk_is_named_and_each_way_out_once(tmp_path: Path) -> None:
+    full = tmp_path / "full"
+    full.mkdir()
+    small = ["--size", "4096", "--tmpfs", str(full)]
+    done = run_with_mounts(
+        [*small, "--setenv", "KERNELWORKS_CACHE", str(full)], "init", "toy", "--dir", str(full / "toy")
+    )
+    if "Unknown option" in done.stderr:
+        pytest.skip("this bubblewrap cannot make small file systems")
+    assert done.returncode == 12, done.stderr
+    assert done.stderr.startswith(f"error: `{full}/")
+    assert done.stderr.count("KERNELWORKS_CACHE") == 1
 
 
 def test_a_cache_that_cannot_be_written_is_named_with_the_variable_that_names_another(project: Path) -> None:

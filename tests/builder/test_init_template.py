@@ -61,7 +61,11 @@ def test_only_what_a_backend_needs_is_copied(tmp_path: Path) -> None:
 def test_a_backend_that_the_template_lacks_is_answered_with_templates_that_have_it(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is not written for `cuda` \\(it is for: cpu\\)") as caught:
         create("toy-kernel", "cpu", tmp_path / "toy", ["cuda", "cpu"])
+    assert str(caught.value.hint).startswith("templates for `cuda` and `cpu`: ")
     assert "multi_backend" in str(caught.value.hint)
+    with pytest.raises(UsageError) as caught:
+        create("toy-kernel", "cpu", tmp_path / "toy", ["metal"])
+    assert caught.value.hint == "no template is for `metal`; there are some for: cpu, cuda, rocm"
     with pytest.raises(UsageError) as caught:
         create("toy-kernel", "cpu", tmp_path / "toy", ["cud"])
     assert caught.value.hint == "did you mean `cuda`?"
@@ -83,8 +87,9 @@ def test_an_init_that_ends_in_the_middle_leaves_nothing_that_blocks_the_next(
 
     with monkeypatch.context() as patch:
         patch.setattr(template, "_copy", full)
-        with pytest.raises(OSError, match="no space left"):
+        with pytest.raises(OSError, match="no space left") as caught:
             create("toy-kernel", "stable_abi", tmp_path / "toy")
+    assert caught.value.filename == str(tmp_path / "toy")
     assert not (tmp_path / "toy").exists()
     (tmp_path / ".toy-kernel-killed" / "toy-kernel").mkdir(parents=True)  # what a kill leaves
     assert create("toy-kernel", "stable_abi", tmp_path / "toy").is_dir()

@@ -64,6 +64,7 @@ def test_the_command_that_is_told_for_a_lock_pins_it(
     [
         ((), 2, "nothing to lock is named"),
         (("--cuda", "11.8"), 22, "`cuda-11.8` cannot be locked (known:"),
+        (("--rocm", "9.9"), 22, "`rocm-9.9` cannot be locked (known: rocm-7.2)"),
         (("--sandbox", "bwarp", "--tools"), 2, "did you mean `bwrap`?"),
     ],
 )

@@ -157,7 +157,15 @@ def test_what_is_left_out_for_the_same_reason_is_told_in_one_line() -> None:
     text = MANIFEST.replace('["9.0a", "8.0+PTX"]', '["9.0", "11.8"]')
     told = list(plan(text).explained())
     assert len(told) == 2  # 13.0 and 13.2 have the same list, 12.4 another one
-    assert f"not built: `{CUDA} relu_cuda`, `{CUDA_132} relu_cuda`: no code for `11.8` with this toolkit" in told[1]
+    assert f"left out: `{CUDA} relu_cuda`, `{CUDA_132} relu_cuda`: no code for `11.8` with this toolkit" in told[1]
+
+
+def test_what_a_variant_lacks_is_told_apart_from_variants_that_are_not_built() -> None:
+    text = MANIFEST.replace('["9.0a", "8.0+PTX"]', '["9.0", "11.8"]')
+    reasons = plan(text, LOCKS - {"cuda-12.4", "cuda-13.2"}).reasons
+    told = {how: {subject for subjects in found.values() for subject in subjects} for how, found in reasons.items()}
+    assert told["left out"] == {f"{CUDA} relu_cuda"}
+    assert {CUDA_124, CUDA_132} <= told["not built"]
 
 
 def test_every_kind_of_variant_lowers_to_the_golden_compile_json() -> None:

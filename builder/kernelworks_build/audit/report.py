@@ -84,6 +84,7 @@ class Report:
         lines = "".join(f"\n  {rule.id}: {_words(finding)}" for rule, finding in self.failures)
         raise AuditError(
             f"`{self.variant}` breaks {broken} of {len(self.results)} rules:{lines}",
+            hint="; ".join(dict.fromkeys(rule.hint for rule, _ in self.failures if rule.hint)) or None,
             variant=self.variant,
             findings=[{"rule": rule.id, **vars(finding)} for rule, finding in self.failures],
         )

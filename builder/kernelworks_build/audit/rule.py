@@ -141,9 +141,11 @@ class Rule:
         title: What it demands, one sentence.
         check: The findings in a case, good ones as well; none where the rule does not apply.
         absent: Why it does not apply then.
+        hint: What to do where it is broken, if that is always the same.
     """
 
     id: str
     title: str
     check: Callable[[Case], Iterator[Finding]]
     absent: str = "the folder holds no readable binary"
+    hint: str = ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import shutil
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -34,7 +35,7 @@ _REMEDIES = {
     errno.EACCES: "give yourself the right to it, or name another file or folder",
     errno.EDQUOT: "free space there, or name another folder",
     errno.ENOSPC: "free space where the output, the cache (`{cache}`) and temporary files (`{temporary}`) lie, or name"
-    " other folders: by `--out`, KERNELWORKS_CACHE, TMPDIR",
+    " other folders: by `--out` or `--dir`, KERNELWORKS_CACHE, TMPDIR",
     errno.EROFS: "name a folder that can be written",
 }
 
@@ -98,11 +99,20 @@ def main() -> None:
     except _CommandLineError as error:
         _fail(UsageError(error.format_message(), hint=f"see `{error.ctx.command_path} --help`"), as_json=as_json)
     except OSError as error:
-        _fail(_host_error(error), as_json=as_json)
+        _fail(_host_error(_first_of(error)), as_json=as_json)
 
 
 def _wants_json(arguments: Sequence[str]) -> bool:
     return bool(re.search(r"\0(--json|--format[=\0]json)\0", "\0".join(["", *arguments, ""])))
+
+
+def _first_of(error: OSError) -> OSError:
+    """What a copy of a folder met first: `shutil.Error` lists (source, target, words) of every file that failed."""
+    if not isinstance(error, shutil.Error) or not isinstance(error.args[0], list):
+        return error
+    _, target, words = error.args[0][0]
+    number = re.match(r"\[Errno (\d+)\]", words)
+    return OSError(int(number[1]), words, target) if number else OSError(words)
 
 
 def _host_error(error: OSError) -> HostError:
@@ -111,7 +121,7 @@ def _host_error(error: OSError) -> HostError:
     paths = [str(path) for path in (error.filename, error.filename2) if path is not None]
     hint = _REMEDIES.get(error.errno or 0, "name another file or folder, or put right what is there")
     cache = cache_root()
-    if any(Path(path).is_relative_to(cache) for path in paths):
+    if "KERNELWORKS_CACHE" not in hint and any(Path(path).is_relative_to(cache) for path in paths):
         hint += "; KERNELWORKS_CACHE names another cache"
     return HostError(
         f"{' -> '.join(f'`{path}`' for path in paths)}: {reason}" if paths else reason,

@@ -9,13 +9,15 @@ from typing import Annotated
 import typer
 
 from kernelworks_build.cli.console import JsonOption, note, print_json
-from kernelworks_build.template import create
+from kernelworks_build.template import create, templates
 
 
 def command(
     name: Annotated[str, typer.Argument(help="Kernel name (silu-and-mul), or org/name.", metavar="NAME")],
     *,
-    template: Annotated[str, typer.Option("--template", help="Which starter kernel.", metavar="NAME")] = "stable_abi",
+    template: Annotated[
+        str, typer.Option("--template", help=f"Which starter kernel: {', '.join(templates())}.", metavar="NAME")
+    ] = "stable_abi",
     backends: Annotated[
         str, typer.Option("--backends", help="Only for these backends of it: cpu,cuda.", metavar="LIST")
     ] = "",

@@ -57,9 +57,9 @@ def command(
                 for item in plan.variants
             ),
         )
-        if plan.skipped:
-            rows = (("\n".join(subjects), reason) for reason, subjects in plan.reasons.items())
-            print_table("not built", ("what", "why"), rows)
+        for title, reasons in plan.reasons.items():
+            rows = (("\n".join(subjects), reason) for reason, subjects in reasons.items())
+            print_table(title, ("what", "why"), rows)
 
 
 def _job(item: PlannedVariant) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from kernelworks.errors import UsageError
 from kernelworks.settings import cache_root
 from kernelworks_build.capabilities import by_backend
 from kernelworks_build.errors import PlanError, PublishError
@@ -106,12 +107,16 @@ def plan_project(manifest: Manifest, locks: LockSet, archs: str | None) -> Build
 
     Raises:
         PlanError: Nothing would be built.
+        UsageError: `archs` is given and names none.
     """
+    requested = [name for text in archs.split(",") if (name := text.strip())] if archs is not None else None
+    if requested == []:
+        raise UsageError("`--arch` names no architecture", hint="name some, like `9.0,gfx942`, or leave it out")
     matrix = Matrix.load().with_torch(
         lock.artifacts[0].version for lock in locks.locks.values() if lock.recipe == "torch"
     )
     rows = {name: matrix.backends[name] for name in manifest.backends if name in matrix.backends}
-    wanted = by_backend(archs.split(","), {name: row.archs for name, row in rows.items()}) if archs else None
+    wanted = by_backend(requested, {name: row.archs for name, row in rows.items()}) if requested else None
     plan = make_plan(manifest, matrix, set(locks.locks), wanted)
     if not plan.variants:
         raise PlanError(

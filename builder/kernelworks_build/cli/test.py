@@ -22,7 +22,7 @@ from kernelworks import host as this_host
 from kernelworks.errors import HostError, KernelworksError, LoadError, UsageError
 from kernelworks.lookup import look_up
 from kernelworks.model.index import INDEX_NAME, Index
-from kernelworks.resolve import chosen, ways_out, weigh
+from kernelworks.resolve import chosen, no_fit, ways_out, weigh
 from kernelworks_build.cli.console import JsonOption, note, print_json
 from kernelworks_build.cli.passing import passing_on
 from kernelworks_build.cli.project import ProjectArgument, VariantOption, open_dist
@@ -78,8 +78,15 @@ def command(
     verdicts = weigh(offered.variants, this_host.detect(), check=look_up)
     fitting = chosen(verdicts)
     name = fitting.name if fitting else None
+    asked = [] if fitting else [way for way in ways_out(verdicts) if way.in_call]  # by the tests themselves
+    if not fitting and not asked:
+        error = no_fit(repo_id, [(f"as built in {dist}", verdicts)])
+        error.hint = "; or ".join(
+            [*map(str, ways_out(verdicts)), "build a variant that fits, or run this where one does"]
+        )
+        raise error
     note(f"testing {repo_id} as built in {dist}: {name or 'no variant fits this process by itself'}")
-    for way in () if fitting else ways_out(verdicts):
+    for way in asked:
         note(str(way))
     with _offering(repo_id, dist, offered, {manifest.python_name: name} if name else {}) as environment:
         if fitting:

@@ -19,7 +19,7 @@ from kernelworks.settings import cache_root
 from kernelworks_build.action import Action, ActionResult, Tree
 from kernelworks_build.errors import SandboxError
 from kernelworks_build.progress import SILENT
-from kernelworks_build.sandbox.nix_store import DRIVER, NixStore
+from kernelworks_build.sandbox.nix_store import DRIVER, NixStore, complaint
 from kernelworks_build.sandbox.process import Verdict, last_line, require_own_proc, result, signal_aware, supervise
 from kernelworks_build.toolchain.fetch import Fetcher
 from kernelworks_build.toolchain.lock import LockSet
@@ -118,7 +118,7 @@ class Nix:
             said = (folder / "nix.log").read_text(encoding="utf-8", errors="replace")
         if verdict.error:
             raise SandboxError(f"nix cannot be started: {verdict.error}", log=log)
-        return _Run(verdict, signal_aware(int(ended[1])) if ended else None, last_line(said))
+        return _Run(verdict, signal_aware(int(ended[1])) if ended else None, complaint(said))
 
     @cached_property
     def _driver(self) -> Tree:

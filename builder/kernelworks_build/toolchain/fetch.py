@@ -17,6 +17,7 @@ from filelock import FileLock
 from kernelworks.model.digest import hash_file
 from kernelworks_build.errors import ToolchainError
 from kernelworks_build.progress import Advance, Progress
+from kernelworks_build.scratch import filling
 from kernelworks_build.toolchain.locate import locate
 from kernelworks_build.toolchain.lock import Artifact
 from kernelworks_build.toolchain.origins import Origins
@@ -180,7 +181,7 @@ class _Download:
 
     def _stream(self, url: str) -> None:
         wanted = self.artifact
-        with self.part.open("a+b") as stream:
+        with filling(self.part.parent), self.part.open("a+b") as stream:
             digest, size = _digest_so_far(stream)
             if size < wanted.size:
                 with self.remote.open(url, start=size) as body:

@@ -97,7 +97,9 @@ def pinned(name: str) -> Pinned:
     """
     known = _data()["lock"]
     if name not in known:
-        raise ToolchainError(f"`{name}` cannot be locked (known: {', '.join(known)})", name=name, known=list(known))
+        what = name.rpartition("-")[0]
+        alike = [other for other in known if other.rpartition("-")[0] == what] or list(known)
+        raise ToolchainError(f"`{name}` cannot be locked (known: {', '.join(alike)})", name=name, known=alike)
     item = known[name]
     return Pinned(
         recipe=item["recipe"],

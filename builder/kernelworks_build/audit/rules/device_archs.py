@@ -27,8 +27,8 @@ def _compare(
     if extra := [arch for arch in inside if arch not in asked]:
         yield bad(f"{kind} for {', '.join(extra)}, which was not asked for")
     if both := [arch for arch in inside if arch in asked]:
-        counts = [f"{arch} (in {sum(arch in part for part in parts)} of {len(parts)})" for arch in both]
-        yield good(f"{kind} for {', '.join(counts)} fat binaries")
+        counts = ", ".join(str(sum(arch in part for part in parts)) for arch in both)
+        yield good(f"{kind} for {', '.join(both)} (in {counts} of {len(parts)} fat binaries)")
 
 
 def _kernels(loadable: Sequence[FatBinary]) -> Iterator[Finding]:

@@ -19,7 +19,7 @@ _FAULTS = {
 def check(case: Case) -> Iterator[Finding]:
     kinds = [file.kind for file in case.facts.files]
     if kinds:
-        yield good(f"{kinds.count('text')} text files, {kinds.count('elf')} shared objects")
+        yield good(f"text files: {kinds.count('text')}, shared objects: {kinds.count('elf')}")
     for file in case.facts.files:
         if fault := file.detail or _FAULTS.get(file.kind):
             yield bad(fault, file.path)

@@ -24,5 +24,6 @@ RULE = Rule(
     "op-namespace",
     "ops are registered in the namespace of the build",
     check,
-    absent="no place is known that registers ops in a namespace that is written there",
+    absent="no registration of ops was found whose namespace can be read",
+    hint=f"register ops under `{ID_MACRO}` in C++, and in Python by `add_op_namespace_prefix` of `._ops`",
 )
