@@ -236,6 +236,8 @@ def test_the_memory_limit_ends_it(each: Executor, ground: Path, build_dir: Path)
 
 
 def test_cpu_time_and_peak_memory_cover_every_process(each: Executor, ground: Path, build_dir: Path) -> None:
+    if each.name == "nix":
+        pytest.skip("nix may end before the processes of its sandbox are counted")
     loop = "i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done"
     script = f"head -c {60 * MIB} /dev/zero | tail | tail -c 1 >/dev/null; sh -c '{loop}'; times"
 

@@ -32,12 +32,12 @@ HERE = [
     Case("triton", "torch-*"),
     pytest.param(Case("full_abi", "torch213-cxx11-cpu-*"), marks=pytest.mark.slow),
     pytest.param(Case("pybind11", "torch213-cxx11-cpu-*-cp311"), marks=pytest.mark.slow),
-    pytest.param(Case("rocm", "*-rocm72-*"), marks=[pytest.mark.rocm, pytest.mark.slow]),
 ]
 """Whose tests a machine without a GPU can run, at least some of them."""
 FOR_A_GPU = [
     pytest.param(Case("cuda", "*-cu130-*"), marks=pytest.mark.cuda),
     pytest.param(Case("multi_backend", "*-rocm72-*"), marks=[pytest.mark.rocm, pytest.mark.slow]),
+    pytest.param(Case("rocm", "*-rocm72-*"), marks=[pytest.mark.rocm, pytest.mark.slow]),
     pytest.param(Case("multi_backend", "*-cu130-*"), marks=[pytest.mark.cuda, pytest.mark.slow]),
     pytest.param(Case("stable_abi", "*-cu130-*"), marks=[pytest.mark.cuda, pytest.mark.slow]),
     pytest.param(Case("full_abi", "torch213-cxx11-cu130-*"), marks=[pytest.mark.cuda, pytest.mark.slow]),
