@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import lzma
+import shutil
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,13 @@ def test_every_locked_release_has_a_list_and_every_list_a_lock() -> None:
 def test_a_list_is_in_its_canonical_form(release: str) -> None:
     lines = lzma.decompress((SHIPPED / f"torch-{release}.symbols.xz").read_bytes()).decode().splitlines()
     assert lines == sorted(symbols(LOCKS.symbol_list(release)))
+
+
+def test_the_list_of_a_release_is_unpacked_once_for_all_variants(tmp_path: Path) -> None:
+    shutil.copyfile(LOCKS.symbol_list(RELEASES[0]), tmp_path / "list")
+    first = symbols(tmp_path / "list")
+    (tmp_path / "list").unlink()
+    assert symbols(tmp_path / "list") is first
 
 
 @pytest.mark.parametrize("release", RELEASES)

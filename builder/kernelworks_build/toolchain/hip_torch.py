@@ -7,6 +7,7 @@ locked wheel; the libraries are empty but for their SONAME, as those of every SD
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from kernelworks_build.action import BUILD, Executor, Mount, Tree
@@ -74,4 +75,4 @@ def lock_hip_torch(
     fetcher.fetch([wheel], relock=torch.relock)
     lock = Lock(f"{RECIPE}-{wheel.version}", RECIPE, "", torch.artifacts)
     tree = store.add(lambda into: build_hip_torch(into, lock, fetcher=fetcher, trees=trees, executor=executor))
-    return Lock(lock.name, RECIPE, tree.digest, lock.artifacts)
+    return replace(lock, digest=tree.digest)
