@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         UsageError,
         VerifyError,
     )
+    from kernelworks.kernel import LoadedKernel
     from kernelworks.layers import (
         CUDAProperties,
         Device,
@@ -59,7 +60,7 @@ if TYPE_CHECKING:
         use_kernel_mapping,
         use_kernelized_func,
     )
-    from kernelworks.load import LoadedKernel, get_loaded_kernels
+    from kernelworks.load import get_loaded_kernels
     from kernelworks.locking.locked import get_locked_kernel, load_kernel
 
 __all__ = [

@@ -16,7 +16,7 @@ from kernelworks.arguments import agent_text, check_arguments, check_backend, ch
 from kernelworks.compat import Verdict
 from kernelworks.dependencies import Step, check_circle, load_all, taking
 from kernelworks.host import HostEnv
-from kernelworks.load import module_name
+from kernelworks.kernel import module_name
 from kernelworks.lookup import look_up
 from kernelworks.model.variant import KernelDependency
 from kernelworks.offers import Request, local_offer

@@ -12,9 +12,8 @@ from __future__ import annotations
 import importlib
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import partial
 from importlib.abc import MetaPathFinder
 from importlib.machinery import EXTENSION_SUFFIXES, SOURCE_SUFFIXES, ExtensionFileLoader, FileFinder, ModuleSpec
@@ -22,79 +21,17 @@ from importlib.util import spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
+from kernelworks.cache.recall import recalled, remember
 from kernelworks.dependencies import Step, check_circle, load_all, taking
 from kernelworks.errors import LoadError, VerifyError
+from kernelworks.kernel import NAME_PATTERN, NAMESPACE, LoadedKernel, Origin, Plan, module_name
 from kernelworks.loaders import Contents, ExtensionLoader, SourceLoader
-from kernelworks.model.beside import BESIDE
-from kernelworks.model.digest import tree_digest
-from kernelworks.model.summary import Summary
-from kernelworks.model.variant import ID_PATTERN, KernelDependency, Variant
+from kernelworks.model.variant import KernelDependency, Variant
 
-__all__ = ["LoadedKernel", "Origin", "Plan", "RepoInfo", "get_loaded_kernels", "install", "load_variant", "module_name"]
+__all__ = ["get_loaded_kernels", "install", "load_variant"]
 
-_PREFIX = "kernelworks.loaded."
-_DIGEST_LENGTH = 32
-"""Hex digits: 128 bits, for which nobody finds a second kernel."""
-_NAME = re.compile(rf"{re.escape(_PREFIX)}{ID_PATTERN}_[0-9a-f]{{{_DIGEST_LENGTH}}}", re.ASCII)
-
-
-@dataclass(frozen=True)
-class Origin:
-    """Where a kernel came from: repository id or folder, version, commit, registry; None where there is none."""
-
-    subject: str
-    version: int | None
-    commit: str | None
-    registry: str | None = None
-
-
-@dataclass(frozen=True)
-class RepoInfo:
-    """The repository of a kernel, and the commit that it was loaded from."""
-
-    repo_id: str
-    revision: str
-
-
-@dataclass(frozen=True)
-class LoadedKernel:
-    """A kernel that this process has loaded; `dependencies` are the kernels that it uses, by repository id."""
-
-    origin: Origin
-    variant: Variant
-    folder: Path
-    module: ModuleType
-    dependencies: Mapping[str, ModuleType]
-
-    @property
-    def metadata(self) -> Summary:
-        """Its facts, as programs for the `kernels` package read them."""
-        return Summary.of(self.variant, self.origin.subject, self.origin.version)
-
-    @property
-    def repo_info(self) -> RepoInfo | None:
-        """Its repository, or None for one from a folder."""
-        if self.origin.registry is None or self.origin.commit is None:
-            return None
-        return RepoInfo(self.origin.subject, self.origin.commit)
-
-
-@dataclass(frozen=True)
-class Plan:
-    """How a kernel is loaded that is not loaded yet.
-
-    Attributes:
-        variant: What to load.
-        origin: Where it comes from.
-        prepare: Returns the folder with the verified files.
-        dependencies: Loads what it depends on; repository id -> module.
-    """
-
-    variant: Variant
-    origin: Origin
-    prepare: Callable[[], Path]
-    dependencies: Callable[[], Mapping[str, ModuleType]]
-
+_PREFIX = f"{NAMESPACE}."
+_NAME = re.compile(re.escape(_PREFIX) + NAME_PATTERN, re.ASCII)
 
 _kernels: dict[str, LoadedKernel] = {}
 _plan: ContextVar[Plan | None] = ContextVar("kernelworks-plan", default=None)
@@ -103,12 +40,6 @@ _plan: ContextVar[Plan | None] = ContextVar("kernelworks-plan", default=None)
 def get_loaded_kernels() -> tuple[LoadedKernel, ...]:
     """Every kernel that this process has loaded, in the order of loading."""
     return tuple(_kernels.values())
-
-
-def module_name(variant: Variant) -> str:
-    """The full name of the module of `variant`."""
-    digest = tree_digest(entry for entry in variant.files if entry.path not in BESIDE)
-    return f"{_PREFIX}{variant.id}_{digest[:_DIGEST_LENGTH]}"
 
 
 def load_variant(
@@ -169,7 +100,7 @@ class _KernelLoader(SourceLoader):
         """
         plan = _plan.get()
         if plan is None or module_name(plan.variant) != spec.name:
-            plan = _recalled(spec.name)
+            plan = recalled(spec.name)
         subject = plan.origin.subject
         check_circle(spec.name, subject)
         _check_operators(spec.name, plan)
@@ -194,7 +125,7 @@ class _KernelLoader(SourceLoader):
         dependencies = self.contents.step.dependencies
         kernel = LoadedKernel(self._plan.origin, self._plan.variant, self.contents.folder, module, dependencies)
         _kernels[self.name] = kernel
-        _remember(self.name, kernel)
+        remember(self.name, kernel)
 
     def _failure(self, error: BaseException, opened: bool) -> LoadError:
         subject, variant = self._plan.origin.subject, self._plan.variant.name
@@ -275,17 +206,5 @@ def _forget(name: str) -> bool:
     _kernels.pop(name, None)
     names = [module for module in sys.modules if module == name or module.startswith(f"{name}.")]
     modules = [sys.modules.pop(module) for module in names]
-    vars(sys.modules[_PREFIX.rstrip(".")]).pop(name.removeprefix(_PREFIX), None)
+    vars(sys.modules[NAMESPACE]).pop(name.removeprefix(_PREFIX), None)
     return any(isinstance(getattr(module, "__loader__", None), ExtensionFileLoader) for module in modules)
-
-
-def _recalled(name: str) -> Plan:
-    from kernelworks.cache.recall import recalled  # noqa: PLC0415  # needed by few
-
-    return recalled(name)
-
-
-def _remember(name: str, kernel: LoadedKernel) -> None:
-    from kernelworks.cache.recall import remember  # noqa: PLC0415  # it imports this module
-
-    remember(name, kernel)

@@ -18,7 +18,7 @@ from kernelworks.binaries.elf import ElfError
 from kernelworks.cache.markers import Markers
 from kernelworks.errors import KernelworksError
 from kernelworks.host import HostEnv
-from kernelworks.load import Origin
+from kernelworks.kernel import Origin
 from kernelworks.lookup import Absent, look_into, look_up
 from kernelworks.model.beside import BESIDE
 from kernelworks.model.variant import Variant

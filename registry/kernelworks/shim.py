@@ -121,8 +121,8 @@ _LOADING = (
 )
 _MODULES = {_NAME: _LOADING + _LAYERS, f"{_NAME}.layer": _LAYERS}
 _CLASSES = {
-    "LoadedKernel": "kernelworks.load.LoadedKernel",
-    "RepoInfo": "kernelworks.load.RepoInfo",
+    "LoadedKernel": "kernelworks.kernel.LoadedKernel",
+    "RepoInfo": "kernelworks.kernel.RepoInfo",
     "VariantAccepted": "kernelworks.compat.Accepted",
     "VariantRejected": "kernelworks.compat.Rejected",
 }

@@ -18,7 +18,8 @@ import pytest
 
 import kernelworks.loaded
 from kernelworks.errors import LoadError, VerifyError
-from kernelworks.load import Origin, get_loaded_kernels, load_variant
+from kernelworks.kernel import Origin
+from kernelworks.load import get_loaded_kernels, load_variant
 from kernelworks.model.digest import FileEntry, hash_bytes, list_tree, tree_digest
 from kernelworks.model.variant import KernelDependency, Variant
 

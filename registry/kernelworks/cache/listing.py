@@ -10,7 +10,7 @@ from typing import Any
 from kernelworks.cache.memory import records
 from kernelworks.cache.recall import recorded
 from kernelworks.errors import RepositoryError
-from kernelworks.load import Origin
+from kernelworks.kernel import Origin
 from kernelworks.model.index import Index
 from kernelworks.store import Store
 

@@ -21,7 +21,7 @@ from typing import Any
 from kernelworks import settings
 from kernelworks.cache.private import read_private, write_private
 from kernelworks.errors import LoadError, RepositoryError
-from kernelworks.load import LoadedKernel, Origin, Plan, module_name
+from kernelworks.kernel import LoadedKernel, Origin, Plan, module_name
 from kernelworks.model.beside import BESIDE
 from kernelworks.model.decode import Node, parse_json
 from kernelworks.model.digest import canonical_json

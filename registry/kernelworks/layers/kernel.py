@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from kernelworks import loaded as namespace
 from kernelworks.errors import KernelworksError, LayerError
+from kernelworks.kernel import LoadedKernel
 from kernelworks.layers.repository import KernelRepository, Repository
-from kernelworks.load import LoadedKernel, get_loaded_kernels
+from kernelworks.load import get_loaded_kernels
 
 if TYPE_CHECKING:
     from torch import nn

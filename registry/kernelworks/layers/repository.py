@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from kernelworks.api import get_kernel, get_local_kernel
 from kernelworks.arguments import check_arguments
 from kernelworks.errors import RepositoryError
-from kernelworks.load import Origin
+from kernelworks.kernel import Origin
 
 if TYPE_CHECKING:
     from torch import nn
