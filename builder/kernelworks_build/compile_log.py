@@ -19,7 +19,7 @@ _EDGE = re.compile(r"^\[\d+/\d+\] |^ninja: ")
 # `/src` where a path starts, not as a part of one
 _SOURCES = re.compile(r"""(?:(?<=[\s"']-I)|(?<![^\s"'`(\[<=:,]))/src(?![^\s"'`)\]>=:,;/])""")
 _DEPFILE = re.compile(r" && \S*cmake -E cmake_transform_depfile .*")
-_SLIM = re.compile(r"\S*sh /opt/kernelworks/slim/compile\.sh \S+ \S+ ")
+_SLIM = re.compile(r"\S*sh /opt/kernelworks/slim/compile\.sh (?:\S+ )*?-- (?:\S+ )*?-- ")
 _CLIMB = re.compile(r"""/(?!\.\.?/)[^/\s"':]+/\.\.(?=/)""")
 _UNSTABLE = re.compile(r"#error .*TORCH_(STABLE_ONLY|TARGET_VERSION)")
 _NO_MEMORY = re.compile(

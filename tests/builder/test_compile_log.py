@@ -100,7 +100,7 @@ def test_a_command_is_shown_without_what_cmake_adds_for_ninja() -> None:
 
 
 def test_a_command_is_shown_without_the_script_that_tries_slim_headers() -> None:
-    script = "sh /opt/kernelworks/slim/compile.sh /opt/kernelworks/slim/tensor host/k/cpu/bad.cpp.o "
+    script = "sh /opt/kernelworks/slim/compile.sh /opt/kernelworks/slim/tensor host/k/cpu/bad.cpp.o /usr -- FAST -- "
     (failure,) = failures(LOG.replace("/opt/sysroot/bin/g++", f"{script}/opt/sysroot/bin/g++"))
     assert failure.command == "/opt/sysroot/bin/g++ -O3 -c /src/cpu/bad.cpp -o host/k/cpu/bad.cpp.o"
 

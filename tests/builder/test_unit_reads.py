@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,11 +11,11 @@ import pytest
 from kernelworks_build.action import Action, Limits, Mount, Tree
 from kernelworks_build.toolchain.tree import digest_of
 from kernelworks_build.units.reads import Reads, Trees, depfile_paths
-from kernelworks_build.units.unit import Unit
+from kernelworks_build.units.unit import Slim, Unit
 
 FILES = {
     "src/cuda/scale.cu": '#include "near.h"\n#include <cuda.h>\n#ifdef __CUDA_ARCH__\n#include "device.h"\n#endif\n',
-    "src/cuda/near.h": "#if __has_include(<fast.h>)\n#include <fast.h>\n#endif\nint scale = FACTOR;\n",
+    "src/cuda/near.h": "#if __has_include(<fast.h>) || __has_include(<./far/near.h>)\n#endif\nint scale = FACTOR;\n",
     "src/cuda/device.h": "int only_on_the_device;\n",
     "src/cpu/other.cpp": "int other;\n",
     "src/flags.txt": "-O1\n",
@@ -73,6 +74,7 @@ def macro(old: str, new: str) -> Callable[[Path, list[str]], None]:
         pytest.param(write("src/own/near.h"), id="a new header of the same name elsewhere on the path"),
         pytest.param(write("src/cuda/cuda.h"), id="a new header beside the source, named as one of the toolkit"),
         pytest.param(write("src/own/fast.h"), id="a header that was asked for and was not there"),
+        pytest.param(write("src/own/far/near.h"), id="a new header that was asked for by a path with dots"),
         pytest.param(write("torch/include/cuda.h"), id="a header of torch named as one of the toolkit"),
         pytest.param(write("torch/include/fast.h"), id="a header of torch that was asked for"),
         pytest.param(write("cuda/include/other.h"), id="anything in the tree of the compiler"),
@@ -115,6 +117,19 @@ def test_a_tree_of_headers_counts_whole_once_a_file_of_it_is_read(root: Path) ->
     before = reads.key(unit(*COMMAND), trees(root))
     (root / "torch/include/elsewhere.h").write_text("int changed;\n")
     assert reads.key(unit(*COMMAND), trees(root)) != before
+
+
+def test_what_decides_whether_slim_headers_are_tried_counts(root: Path) -> None:
+    reads = Reads.of(unit(*COMMAND), DEPFILE, trees(root))
+    assert reads
+    tried = replace(unit(*COMMAND), slim=Slim("/opt/kernelworks/slim/tensor", ("/opt/torch",), ("FAST",)))
+    before = reads.key(tried, trees(root))
+    assert reads.key(replace(tried, slim=None), trees(root)) != before
+    assert (
+        reads.key(replace(tried, slim=Slim("/opt/kernelworks/slim/tensor", ("/opt/torch",), ())), trees(root)) != before
+    )
+    (root / "torch/include/torch/torch.h").write_text("#define FAST\n")
+    assert reads.key(tried, trees(root)) != before
 
 
 def test_a_file_that_is_gone_leaves_no_key(root: Path) -> None:

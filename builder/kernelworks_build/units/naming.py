@@ -10,13 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Any
 
 from kernelworks_build.claims import ID_MACRO
 from kernelworks_build.compile import DIGEST_CHARACTERS, CompileSpec
 from kernelworks_build.units import directives
-from kernelworks_build.units.texts import own_files, reached
+from kernelworks_build.units.texts import Texts
 
 __all__ = ["named_when_linked", "with_late_names"]
 
@@ -30,23 +30,21 @@ _MACROS = {
 _MENTION = re.compile(rf"\b(?:{'|'.join(sorted(_MACROS))})\s*\(\s*{ID_MACRO}\b".encode())
 
 
-def named_when_linked(texts: list[bytes]) -> bool:
-    """Whether a unit of these `texts` mentions the name, and only where a placeholder does as well."""
-    code = [directives.without_comments(text) for text in texts]
+def named_when_linked(code: list[bytes]) -> bool:
+    """Whether a unit of this `code`, without comments, mentions the name, and only where a placeholder does as well."""
     return (
         any(map(_MENTION.search, code))
         and not any(ID_MACRO.encode() in _MENTION.sub(b"", text) for text in code)
-        and not any(_MACROS & directives.definitions(text) for text in code)
+        and not any(name in _MACROS for text in code for name, _ in directives.definitions(text))
     )
 
 
-def with_late_names(spec: CompileSpec, source: Path) -> CompileSpec:
-    """`spec`, whose host units learn their name when they are linked, where the files in `source` allow it."""
-    files = own_files(source)
+def with_late_names(spec: CompileSpec, texts: Texts) -> CompileSpec:
+    """`spec`, whose host units learn their name when they are linked, where `texts` allow it."""
     late = {
         unit["object"]
         for unit in spec.document["units"]
-        if unit["kind"] == "host" and named_when_linked(list(reached(unit, files)))
+        if unit["kind"] == "host" and named_when_linked([text.code for text in texts.reached(unit)])
     }
     return replace(spec, document=_renamed(spec.document, late)) if late else spec
 

@@ -11,11 +11,11 @@ import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from posixpath import dirname, isfile, normpath
-from typing import Any
+from typing import Any, TypeAlias
 
 from kernelworks.model.digest import hash_file
 from kernelworks_build.action import Action, Mount
@@ -26,10 +26,14 @@ __all__ = ["Reads", "Trees", "depfile_paths", "macro"]
 
 _SOURCE, _BUILDER, _SPEC = "/src", "/opt/kernelworks", "/spec"
 _BY_FILE = (_SOURCE, _BUILDER)
+_OWN = tuple(f"{target}/" for target in _BY_FILE)
 _WORD = re.compile(r"(?:\\.|[^\s\\])+")
 _OWN_PATH = re.compile(rf"{_SOURCE}/[^,=]+")
 _SHORTEST_PART = 2
 _SCRIPT = "compile.sh"
+
+_Names: TypeAlias = "dict[str, _Names]"
+"""Names of files, without a common start twice: part -> the parts that may follow it."""
 
 
 def depfile_paths(text: str) -> frozenset[str]:
@@ -154,12 +158,12 @@ class Reads:
         own = {path: trees.digest(path) for path in self.files | rivals if _is_own(path)}
         if None in own.values():
             return None
-        unread = trees.places_of_headers(unit) - {
-            mount.target for path in self.files | rivals if (mount := trees.mount_of(path))
-        }
+        looked_into = {mount.target for path in self.files | rivals if (mount := trees.mount_of(path))}
+        unread = trees.places_of_headers(unit) - looked_into.union(unit.slim.trees if unit.slim else ())
         return {
             "command": [word for word in unit.command if (name := macro(word)) is None or name in self.macros],
             "environment": dict(trees.action.env),
+            **({"slim": asdict(unit.slim)} if unit.slim else {}),
             "files": own,
             "trees": {
                 mount.target: mount.tree.digest
@@ -174,35 +178,42 @@ class Reads:
         places = trees.places_of_headers(unit) | set(_BY_FILE)
         for folder in sorted({*unit.include_folders, *near}):
             mount = trees.mount_of(folder)
-            if mount is None or mount.target not in places or not (inside := trees.names_in(folder)):
+            if mount and mount.target in places and trees.names_in(folder):
+                yield from self._unread(folder, self._names, trees)
+
+    def _unread(self, folder: str, names: _Names, trees: Trees) -> Iterator[str]:
+        """The files that `names` lead to from `folder`, without those that were read."""
+        for part in names.keys() & (trees.names_in(folder) | {".."}):
+            path = normpath(f"{folder}/{part}")
+            if path in self.files:
                 continue
-            for name in (name for part in inside | {".."} for name in self._names.get(part, ())):
-                path = normpath(f"{folder}/{name}")
-                if path not in self.files and trees.holds(path):
-                    yield path
+            if trees.holds(path):
+                yield path
+            else:
+                yield from self._unread(path, names[part], trees)
 
     @cached_property
-    def _names(self) -> Mapping[str, set[str]]:
-        """Every name by which a file may have been asked for, by its first part."""
-        found: dict[str, set[str]] = {}
-        for path in self.files:
-            parts = path.strip("/").split("/")
-            for start, part in enumerate(parts):
-                found.setdefault(part, set()).add("/".join(parts[start:]))
-        for name in self.asked:
-            found.setdefault(name.split("/")[0], set()).add(name)
-        return found
+    def _names(self) -> _Names:
+        """Every name by which a file may have been asked for, part by part."""
+        paths = [path.strip("/").split("/") for path in self.files]
+        tails = [path[start:] for path in paths for start in range(len(path))]
+        names: _Names = {}
+        for parts in (*tails, *(normpath(name).split("/") for name in self.asked)):
+            following = names
+            for part in parts:
+                following = following.setdefault(part, {})
+        return names
 
 
 def _named(unit: Unit, trees: Trees) -> set[str]:
     """The files of its own that no dependency file lists: those that flags name, and what tries the slim headers."""
     words = [path for word in unit.command for path in _OWN_PATH.findall(word)]
-    script = [f"{dirname(unit.slim)}/{_SCRIPT}"] if unit.slim else []
+    script = [f"{dirname(unit.slim.folder)}/{_SCRIPT}"] if unit.slim else []
     return {path for path in (*words, *script) if trees.digest(path)}
 
 
 def _is_own(path: str) -> bool:
-    return path.startswith(tuple(f"{target}/" for target in _BY_FILE))
+    return path.startswith(_OWN)
 
 
 def _mentioned(macros: Collection[str], texts: Collection[bytes], own: Iterable[bytes]) -> Iterator[str]:

@@ -8,9 +8,24 @@ from itertools import pairwise
 from posixpath import normpath
 from typing import Any
 
-__all__ = ["Unit", "units"]
+__all__ = ["Slim", "Unit", "units"]
 
 _FOLDER_OPTIONS = ("-I", "-isystem", "-iquote", "-idirafter")
+
+
+@dataclass(frozen=True)
+class Slim:
+    """The slim headers that a unit is tried with first, unless a header in `trees` defines one of `macros`.
+
+    Attributes:
+        folder: Where they lie, as inside the sandbox.
+        trees: Those that hold all that the whole headers may read, as inside the sandbox.
+        macros: Those that decide its conditions.
+    """
+
+    folder: str
+    trees: tuple[str, ...]
+    macros: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -22,14 +37,14 @@ class Unit:
         object: The object file, relative to the build folder.
         depfile: What the compiler lists the files in that it read, relative to the build folder.
         command: The compile line.
-        slim: The folder of slim headers that it is tried with first, as inside the sandbox; empty: none.
+        slim: The slim headers that it is tried with first; None: it is not.
     """
 
     source: str
     object: str
     depfile: str
     command: tuple[str, ...]
-    slim: str = ""
+    slim: Slim | None = None
 
     @property
     def headers(self) -> str:
@@ -51,6 +66,10 @@ class Unit:
 def units(document: Mapping[str, Any]) -> tuple[Unit, ...]:
     """The units of a compile.json."""
     return tuple(
-        Unit(entry["source"], entry["object"], entry["depfile"], tuple(entry["command"]), entry.get("slim", ""))
+        Unit(entry["source"], entry["object"], entry["depfile"], tuple(entry["command"]), _slim(entry.get("slim")))
         for entry in document["units"]
     )
+
+
+def _slim(entry: Mapping[str, Any] | None) -> Slim | None:
+    return Slim(entry["folder"], tuple(entry["trees"]), tuple(entry["macros"])) if entry else None
