@@ -7,7 +7,12 @@ busybox=$driver/bin/busybox libraries=$driver/lib/x86_64-linux-gnu
 
 "$busybox" mkdir -p build
 if [ -p log ]; then exec 4> log; else exec 4>&2; fi
-"$libraries/ld-linux-x86-64.so.2" --library-path "$libraries" "$driver/bin/bwrap" "$@" 3> status >&4 2>&4
+"$libraries/ld-linux-x86-64.so.2" --library-path "$libraries" "$driver/bin/bwrap" "$@" 3> status >&4 2>&4 || failed=$?
+
+# bubblewrap ends before the first process in its sandbox has. That one is a child of this shell then, which alone can
+# account for what it used: an orphan that is left to the end of nix's sandbox counts for nobody.
+while read -r orphans < "/proc/$$/task/$$/children" || [ "$orphans" ]; do "$busybox" sleep 0.01; done
+[ -z "${failed-}" ] || exit "$failed"
 
 IFS='
 '

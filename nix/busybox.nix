@@ -1,8 +1,10 @@
 # The one program that must be there before any package can be unpacked: busybox of the lock `nix`, by its hash.
-{ seed }: # the folder that holds bin/busybox, or null where the store has it
+{
+  seed, # the folder that holds bin/busybox, or null where the store has it
+  sha256, # of that folder as nix archives it
+}:
 let
   name = "busybox";
-  sha256 = "494cdad037cf7d0a75ee816fc060b92663de1309602aff43c2f9ce55dade4c40";
 in
 if seed != null then
   builtins.path {

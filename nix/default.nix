@@ -36,7 +36,10 @@ let
   tree = import ./tree.nix {
     locks = inside "locks";
     bootstrap = import ./bootstrap.nix {
-      busybox = import ./busybox.nix { seed = inside "busybox"; };
+      busybox = import ./busybox.nix {
+        seed = inside "busybox";
+        sha256 = locks.nix.seed;
+      };
       artifacts = artifactsOf locks.nix;
     };
   };

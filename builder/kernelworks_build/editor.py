@@ -1,7 +1,8 @@
 """What an editor is told of a variant: `compile_commands.json` (JSON Compilation Database), for clang's parser.
 
-Paths are those on this machine: of the project, and of the locked trees in the cache. Only what decides how a source
-is read is kept of a command, for editors know neither gcc's nor nvcc's other flags.
+Paths are those on this machine: of the project, and of the locked trees in the cache. A source that is translated
+before it is compiled is the translated one there, as clang cannot read it otherwise. Only what decides how a source is
+read is kept of a command, for editors know neither gcc's nor nvcc's other flags.
 """
 
 from __future__ import annotations
@@ -28,19 +29,23 @@ _HEAD = (
 
 def compile_commands(spec: CompileSpec, action: Action, project: Path, row: BackendRow) -> list[dict[str, Any]]:
     """One entry for each translation unit of `spec`, which `action` compiles for the backend `row`."""
-    places = {mount.target: str(mount.tree.path) for mount in action.mounts} | {"/src": str(project)}
+    compiled = {mount.target: str(mount.tree.path) for mount in action.mounts}
+    written = compiled | {"/src": str(project)}
     return [
-        {
-            "directory": str(project),
-            "file": _moved(unit["source"], places),
-            "output": unit["object"],
-            "arguments": [
-                _moved(argument, places)
-                for argument in (*_HEAD, *_language(unit["source"], row), *_kept(unit["command"]), unit["source"])
-            ],
-        }
+        _entry(unit, project, row, compiled if unit["source"].endswith(row.translated_suffixes) else written)
         for unit in spec.document["units"]
     ]
+
+
+def _entry(unit: Mapping[str, Any], project: Path, row: BackendRow, places: Mapping[str, str]) -> dict[str, Any]:
+    """That of `unit`, where `places` are the folders on this machine of those in the sandbox."""
+    words = (*_HEAD, *_language(unit["source"], row), *_kept(unit["command"]), unit["source"])
+    return {
+        "directory": str(project),
+        "file": _moved(unit["source"], places),
+        "output": unit["object"],
+        "arguments": [_moved(word, places) for word in words],
+    }
 
 
 def _language(source: str, row: BackendRow) -> Sequence[str]:

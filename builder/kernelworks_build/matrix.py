@@ -103,6 +103,7 @@ class BackendRow:
     Attributes:
         unit_memory: Peak bytes of one translation unit, by kind of torch ABI: `full`, `stable`.
         framework_libraries: Framework -> the libraries of it that are linked besides those of any backend.
+        not_for: Framework -> why nothing is built against it.
         framework_locks: Framework -> template of the lock of its tree for this backend; without one, as for any other.
         translated_suffixes: File suffixes of device sources in CUDA: a variant that has one is translated.
         device_suffixes: File suffixes that go to the device compiler.
@@ -116,6 +117,7 @@ class BackendRow:
     toolkits: tuple[Toolkit, ...]
     defines: tuple[str, ...]
     framework_libraries: Mapping[str, tuple[str, ...]]
+    not_for: Mapping[str, str]
     framework_locks: Mapping[str, str]
     translated_suffixes: tuple[str, ...]
     libraries: tuple[str, ...]
@@ -234,6 +236,7 @@ def _backend(name: str, row: dict[str, Any]) -> BackendRow:
         ),
         defines=strings("defines"),
         framework_libraries={name: tuple(found) for name, found in row["framework-libraries"].items()},
+        not_for=row.get("not-for", {}),
         framework_locks=row.get("framework-locks", {}),
         translated_suffixes=strings("translated-suffixes"),
         libraries=strings("libraries"),

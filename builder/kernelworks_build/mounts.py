@@ -33,19 +33,16 @@ def compile_trees(
     return {lock: place for lock, place in places.items() if lock and place}
 
 
-def translation_trees(
-    matrix: Matrix, row: BackendRow, target: Target, components: Iterable[Component]
-) -> Mapping[str, str]:
+def translation_trees(row: BackendRow, target: Target, components: Iterable[Component]) -> Mapping[str, str]:
     """Names of the trees that translate the sources of `components` -> where they are mounted.
 
-    None where the sources are in the compiler's language. The torch that they are compiled against translates them; the
-    newest where that is none.
+    None where the sources are in the compiler's language. The torch that they are compiled against translates them.
     """
     suffixes = {PurePosixPath(source).suffix for component in components for source in component.src}
     if suffixes.isdisjoint(row.translated_suffixes):
         return {}
-    release = target.releases[0] if target.table == "torch" else matrix.newest_torch
-    return {"host": _HOST, "cpython": hipify.PYTHON, row.framework_lock("torch", release): hipify.TORCH}
+    torch = row.framework_lock("torch", target.releases[0])
+    return {"host": _HOST, "cpython": hipify.PYTHON, torch: hipify.TORCH}
 
 
 def include_folders(matrix: Matrix, component: Component) -> tuple[str, ...]:

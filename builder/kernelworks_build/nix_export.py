@@ -19,13 +19,12 @@ from kernelworks_build.toolchain.fetch import Fetcher
 from kernelworks_build.toolchain.lock import LockSet
 from kernelworks_build.toolchain.mirror import push
 from kernelworks_build.toolchain.origins import Origins
-from kernelworks_build.toolchain.recipes import needs
+from kernelworks_build.toolchain.recipes import layout, needs
 from kernelworks_build.trees import locked_tree, make_trees
 
 __all__ = ["export"]
 
 _PACKAGES = {"registry": kernelworks, "builder": kernelworks_build}
-_SEED = "bin/busybox"
 
 
 def export(actions: Mapping[str, Action], workplace: Workplace, folder: Path, *, artifacts: bool) -> tuple[str, ...]:
@@ -48,7 +47,7 @@ def export(actions: Mapping[str, Action], workplace: Workplace, folder: Path, *,
     for tree in own:
         shutil.copytree(tree.path, folder / "trees" / tree.digest, symlinks=True)
     if artifacts:
-        fetcher = Fetcher(workplace.cache, Origins(), workplace.progress)
+        fetcher = Fetcher(workplace.cache, Origins(), workplace.progress, shared=workplace.shared)
         push([workplace.locks[name] for name in names], str(folder / "mirror"), fetcher)
     return names
 
@@ -71,9 +70,9 @@ def _unlocked(action: Action, locks: LockSet) -> Iterable[Tree]:
 
 def _seed(workplace: Workplace, folder: Path) -> None:
     make_trees([DRIVER], workplace)
-    target = folder / _SEED
-    target.parent.mkdir(parents=True)
-    shutil.copy(locked_tree(DRIVER, workplace).path / _SEED, target)
+    seed = layout(workplace.locks[DRIVER].recipe).seed
+    (folder / seed).parent.mkdir(parents=True)
+    shutil.copy(locked_tree(DRIVER, workplace).path / seed, folder / seed)
 
 
 def _copy(source: Path, target: Path) -> None:

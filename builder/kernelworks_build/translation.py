@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kernelworks.model.digest import list_tree
 from kernelworks_build.action import BUILD, Action, ActionResult, Limits, Mount, Tree
 from kernelworks_build.errors import CompileError
 from kernelworks_build.job import Job, Workplace
 from kernelworks_build.matrix import Matrix
 from kernelworks_build.scratch import scratch
-from kernelworks_build.source import copy_files
 from kernelworks_build.suffixes import HEADER_SUFFIXES, HOST_SUFFIXES
 from kernelworks_build.toolchain import hipify
+from kernelworks_build.toolchain.tree import digest_of
 from kernelworks_build.trees import locked_tree, make_trees
 
 __all__ = ["source_tree", "translation_of"]
@@ -48,7 +47,7 @@ def source_tree(job: Job, workplace: Workplace) -> Tree:
             (build_dir / _TRANSLATED).rename(entry / _TRANSLATED)
 
     made = workplace.result_of(action, fill) / _TRANSLATED
-    return workplace.store.add(lambda into: copy_files(made, (entry.path for entry in list_tree(made)), into))
+    return Tree(digest_of(made), made)
 
 
 def translation_of(job: Job, workplace: Workplace) -> Action | None:

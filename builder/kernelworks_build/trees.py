@@ -16,8 +16,7 @@ def locked_tree(name: str, workplace: Workplace) -> Tree:
     Raises:
         ToolchainError: There is no such lock.
     """
-    digest = workplace.locks[name].digest
-    return Tree(digest, workplace.store.root / digest)
+    return workplace.store.expected(workplace.locks[name].digest)
 
 
 def make_trees(names: Collection[str], workplace: Workplace) -> None:
@@ -37,7 +36,7 @@ def make_trees(names: Collection[str], workplace: Workplace) -> None:
         names,
         locks=workplace.locks,
         store=workplace.store,
-        fetcher=Fetcher(workplace.cache, Origins(), workplace.progress),
+        fetcher=Fetcher(workplace.cache, Origins(), workplace.progress, shared=workplace.shared),
         executor=workplace.executor,
         progress=workplace.progress,
     )

@@ -78,7 +78,8 @@ def test_the_audit_names_op_namespace_file_and_line(tmp_path: Path) -> None:
     with pytest.raises(AuditError) as caught:
         report.require()
     assert caught.value.hint == (
-        "register ops under `TORCH_EXTENSION_NAME` in C++, and in Python by `add_op_namespace_prefix` of `._ops`"
+        "in C++, register ops under `TORCH_EXTENSION_NAME`, which `TORCH_LIBRARY_EXPAND` takes; "
+        "in Python, name ops by `add_op_namespace_prefix` of `._ops`"
     )
 
 

@@ -29,6 +29,7 @@ ID = "_silu_cpu_1a2b3c4d"
 MODULE = f"{ID}.abi3.so"
 RELU = "_ZN2at4_ops4relu4callERKNS_6TensorE"
 TORCH = {"2.11.0": frozenset({RELU, "aoti_torch_get_sizes"}), "2.13.0": frozenset({RELU})}
+LISTS = {f"torch-{release}": names for release, names in TORCH.items()} | {"rocm-7.2": frozenset({"hipLaunchKernel"})}
 
 SILU = Claims(
     name="torch-stable-abi211-cpu-x86_64-linux",
@@ -107,7 +108,7 @@ class Workshop:
         return self.kernel(asm + launch + extra, self.stub("libtorch_hip.so"), *arguments)
 
     def audit(self, claims: Claims = SILU) -> Report:
-        return audit(claims, self.package, TORCH.__getitem__)
+        return audit(claims, self.package, LISTS.__getitem__)
 
 
 @pytest.fixture
@@ -319,7 +320,7 @@ def test_a_source_that_was_forgotten_fails_as_a_symbol_that_nobody_brings(shop: 
 def test_a_std_symbol_that_torch_happens_to_leak_is_not_taken_for_torch_s(shop: Workshop) -> None:
     leaked = "_ZNKRSt7__cxx1115basic_stringbufIcSt11char_traitsIcESaIcEE3strEv"
     shop.kernel(f'extern int str(void) __asm__("{leaked}"); int f(void) {{ return str(); }}')
-    report = audit(SILU, shop.package, lambda release: TORCH[release] | {leaked})
+    report = audit(SILU, shop.package, lambda lock: LISTS[lock] | {leaked})
     (found,) = evidence(report, "unversioned-symbols")
     assert leaked in found
     assert report.torch_symbols == (RELU,)
@@ -408,16 +409,26 @@ def test_a_sound_rocm_kernel_breaks_no_rule_and_what_nobody_can_look_up_is_not_c
     report = shop.audit(SILU_ROCM)
     report.require()
     verdicts = {rule.id: verdict(report, rule.id) for rule in RULES if rule.id != "op-namespace"}
-    unchecked = {"unversioned-symbols", "torch-symbols"}
-    assert verdicts == {rule: "not checked" if rule in unchecked else "pass" for rule in verdicts}
-    assert "no list has what the toolkit's libraries export: `hipLaunchKernel`" in evidence(
-        report, "unversioned-symbols"
-    )
+    assert verdicts == {rule: "not checked" if rule == "torch-symbols" else "pass" for rule in verdicts}
+    assert "1 from the toolkit" in "".join(evidence(report, "unversioned-symbols"))
     assert evidence(report, "torch-symbols") == [
         "no list has torch's symbols for this backend: `c10::cuda::getCurrentCUDAStream(signed char)`",
     ]
     assert report.torch_symbols == (RELU, "_ZN3c104cuda20getCurrentCUDAStreamEa")
     assert {finding["ok"] for rule in report.to_json()["rules"] for finding in rule["findings"]} == {True, None}
+
+
+def test_a_symbol_that_no_library_of_the_toolkit_exports_fails_and_one_of_a_library_without_a_list_is_left_open(
+    shop: Workshop,
+) -> None:
+    calls = "int f(void) { return hipLunchKernel() + rocblas_create_handle(); }"
+    shop.rocm_kernel("two-units", f"extern int hipLunchKernel(void), rocblas_create_handle(void); {calls}")
+    report = shop.audit(SILU_ROCM)
+    assert evidence(report, "unversioned-symbols") == [
+        "no list has what the toolkit's library exports: `rocblas_create_handle`",
+        "no library of the toolkit exports `hipLunchKernel`",
+    ]
+    assert verdict(report, "unversioned-symbols") == "fail"
 
 
 def test_the_archs_and_the_kernels_of_every_offload_bundle_are_the_evidence(shop: Workshop) -> None:

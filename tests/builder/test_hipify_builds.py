@@ -68,14 +68,6 @@ def test_a_component_of_edition_1_that_is_to_be_hipified_is_translated() -> None
     assert translated == {"cuda": False, "rocm": True}
 
 
-def test_a_kernel_that_is_compiled_without_torch_is_translated_by_the_newest_torch() -> None:
-    text = MANIFEST.replace("[torch]", "[tvm-ffi]").replace('stable-abi = "2.13"\n', "").replace('["torch"]', "[]")
-    (variant,) = planned(text)
-    newest = Matrix.load().newest_torch.release
-    assert f"torch-rocm-{newest}" not in variant.trees
-    assert variant.translation[f"torch-rocm-{newest}"] == "/opt/torch"
-
-
 def test_a_kernel_in_hip_is_compiled_as_it_is() -> None:
     (variant,) = planned(MANIFEST.replace("toy.cu", "toy.hip"))
     assert variant.translation == {}
@@ -102,6 +94,25 @@ def project(kernel_build: Program, tmp_path: Path) -> Path:
     done = kernel_build("init", "demo/toy-kernel", "--template", "multi_backend", "--dir", tmp_path / "toy kernel")
     assert done.code == 0, done.stderr
     return tmp_path / "toy kernel"
+
+
+@pytest.mark.rocm
+@pytest.mark.sandbox
+@pytest.mark.network
+def test_an_editor_reads_what_was_translated_and_the_authors_file_where_nothing_was(
+    project: Path, kernel_build: Program
+) -> None:
+    done = kernel_build("shell", project, "--variant", "*-rocm*", "--arch", "gfx942", "--compile-commands")
+    assert done.code == 0, done.stderr
+    entries = json.loads((project / "compile_commands.json").read_text())
+    files = {Path(entry["file"]).suffix: Path(entry["file"]) for entry in entries}
+    (device,) = (entry["arguments"] for entry in entries if entry["file"].endswith(".cu"))
+    assert files.keys() == {".cu", ".cpp"}
+    assert files[".cpp"].is_relative_to(project)
+    translated = files[".cu"].parents[1]
+    assert "#include <hip/hip_runtime.h>" in (translated / "common" / "for_each.h").read_text()
+    assert f"-I{translated}" in device
+    assert not any(str(project) in word for word in device)
 
 
 @pytest.mark.rocm

@@ -37,7 +37,7 @@ def test_a_lock_of_the_project_adds_a_torch_release_to_the_plan(kernel_build: Pr
     folder.mkdir()
     text = (SHIPPED / "torch-2.15.0.toml").read_text().replace("2.15.0", "2.16.1")
     (folder / "torch-2.16.1.toml").write_text(text)
-    shutil.copy(SHIPPED / "torch-2.15.0.symbols.xz", folder / "torch-2.16.1.symbols.xz")
+    shutil.copy(SHIPPED / "torch-2.15.0.symbols.gz", folder / "torch-2.16.1.symbols.gz")
     done = kernel_build("plan", tmp_path / "toy", "--json")
     assert [variant["torch-releases"][-1] for variant in done.document["variants"]] == ["2.16.1"] * 4
 

@@ -194,12 +194,26 @@ def test_other_bytes_than_those_of_the_lock_are_refused(without_mirror: Path, ni
     assert "hash mismatch in fixed-output derivation" in done.stderr
 
 
-def test_the_seed_is_busybox_of_the_lock(exported: Path) -> None:
-    """Its hash is in an expression, as nix takes nothing without one that it cannot unpack."""
-    argv = ["nix-hash", "--type", "sha256", str(exported / "busybox")]
-    done = subprocess.run(argv, capture_output=True, text=True, check=True)
+def test_a_seed_that_is_another_than_that_of_the_lock_is_refused(without_mirror: Path, nix: Built) -> None:
+    with (without_mirror / "busybox" / "bin" / "busybox").open("ab") as file:
+        file.write(b"#")
 
-    assert f'sha256 = "{done.stdout.strip()}"' in (CHECKOUT / "nix" / "busybox.nix").read_text()
+    done = nix("nix-instantiate", "-A", "trees.tools", at=without_mirror)
+
+    assert done.returncode != 0
+    assert re.search("path mismatch in .*/busybox'", done.stderr)
+
+
+def test_the_shell_takes_what_it_names_from_nixpkgs(nix: Built, tmp_path: Path) -> None:
+    """A stand-in is all of nixpkgs here: what it has under other names, nobody would see."""
+    (tmp_path / "default.nix").write_text(
+        '{ }: { mkShell = shell: shell; bubblewrap = "a"; git = "b"; nix = "c"; python311 = "d"; }'
+    )
+    argv = ("nix-instantiate", "--eval", "--strict", "--json", "-A", "packages", "-I", f"nixpkgs={tmp_path}")
+
+    done = nix(*argv, CHECKOUT / "nix" / "shell.nix", at=tmp_path)
+
+    assert (done.stdout.strip(), done.returncode) == ('["a","b","c","d"]', 0), done.stderr
 
 
 def test_the_flake_of_the_checkout_evaluates_and_its_check_passes(nix: Built, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,11 @@ import pytest
 from kernelworks.settings import cache_root
 from kernelworks_build.action import Action, Limits, Mount, Tree
 from kernelworks_build.errors import SandboxError
+from kernelworks_build.sandbox import executor
 from kernelworks_build.sandbox.nix import Nix
 from kernelworks_build.sandbox.nix_store import DRIVER, complaint
 from kernelworks_build.toolchain.lock import LockSet
+from kernelworks_build.toolchain.store import TreeStore
 from kernelworks_build.toolchain.tree import digest_of
 
 pytestmark = [pytest.mark.nix, pytest.mark.sandbox]
@@ -96,17 +99,32 @@ def test_the_passwords_and_the_network_of_the_host_are_out_of_reach(nix: Nix, tm
 
 
 def test_nothing_of_it_is_in_the_store_of_the_machine(nix: Nix, tmp_path: Path) -> None:
-    store = Path("/nix/store")
-    before = sorted(store.iterdir()) if store.exists() else None
+    made = [nix._store.add(nix._driver)]
 
     for script in ("echo made", "exit 3"):
-        nix.run(action(nix, script), fresh(tmp_path / script.split()[0]), tmp_path / "log")
+        job = action(nix, f"{script} # {secrets.token_hex(8)}")
+        nix.run(job, fresh(tmp_path / script.split()[0]), tmp_path / "log")
+        made.append(nix._store.derivation(job, nix._driver))
 
-    assert (sorted(store.iterdir()) if store.exists() else None) == before
+    assert [path for path in made if not (nix._store.root / path.lstrip("/")).exists()] == []
+    assert [path for path in made if Path(path).exists()] == []
 
 
 def test_derivations_start_with_the_tree_that_is_locked(nix: Nix) -> None:
     assert digest_of(nix._driver.path) == LockSet.load()[DRIVER].digest
+
+
+def test_a_lock_of_the_project_pins_what_derivations_start_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KERNELWORKS_CACHE", str(tmp_path))
+    own = TreeStore(tmp_path / "trees").add(lambda folder: (folder / "file").touch())
+    lock = replace(LockSet.load()[DRIVER], digest=own.digest)
+
+    found = executor("nix", LockSet({DRIVER: lock}))
+
+    assert isinstance(found, Nix)
+    assert found._driver == own
 
 
 def test_a_missing_nix_is_an_error_that_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -75,6 +75,17 @@ def test_without_its_toolkit_nothing_is_built_and_the_reason_is_told() -> None:
     )
 
 
+def test_a_kernel_that_is_not_for_torch_is_not_built_and_the_reason_is_told() -> None:
+    text = MANIFEST.replace("[torch]", "[tvm-ffi]").replace('[torch.stable-abi]\nrocm = "2.11"\n', "")
+
+    found = plan(text.replace('depends = ["torch"]', "depends = []"))
+
+    (skipped,) = found.skipped
+    assert found.variants == ()
+    assert skipped.subject == "tvm-ffi01-rocm72-x86_64-linux"
+    assert skipped.reason == "kernels for ROCm take HIP's runtime from torch, and tvm-ffi brings none"
+
+
 @pytest.mark.parametrize("archs", ["", 'rocm-archs = ["gfx942", "gfx90a:xnack+"]'], ids=["all", "some"])
 def test_device_code_is_compiled_for_each_gpu_by_clang_and_linked_by_the_host_compiler(archs: str) -> None:
     (variant,) = plan(MANIFEST + archs).variants

@@ -108,8 +108,8 @@ class Recorder(SilentProgress):
         self.done = 0
 
     @contextmanager
-    def task(self, label: str, total: int | None, unit: str) -> Iterator[Advance]:
-        assert (label.partition(" ")[0], unit) == ("fetching", "B")
+    def task(self, label: str, total: int | None, unit: str, seconds: float | None = None) -> Iterator[Advance]:
+        assert (label.partition(" ")[0], unit, seconds) == ("fetching", "B", None)
         self.totals.append(total)
         yield self._advance
 
@@ -408,7 +408,7 @@ def test_eight_threads_and_eight_processes_download_once(site: Site, tmp_path: P
     with ThreadPoolExecutor(8) as pool:
         paths = list(pool.map(lambda _: fetcher(site, tmp_path).fetch([artifact])[artifact], range(8)))
 
-    assert [process.wait(60) for process in processes] == [0] * 8
+    assert [process.wait() for process in processes] == [0] * 8
     assert {path.read_bytes() == DATA for path in paths} == {True}
     assert len(site.requests) == 1
     assert left(tmp_path) == [artifact.sha256]

@@ -273,6 +273,6 @@ def test_a_lock_holds_the_digest_that_a_range_fetch_gives_and_lists_what_the_lib
     lock = lock_torch("9.9.9", tmp_path, store=store, fetcher=fetcher, host=HOST, executor=NoCompiler())
     assert lock == lock_for(WHEEL)
     assert materialise(lock, index.origins, tmp_path / "other").digest == lock.digest
-    assert "PyInit__ctypes" in symbols(tmp_path / symbol_list_name("9.9.9"))
-    assert "PyModule_Create2" not in symbols(tmp_path / symbol_list_name("9.9.9"))
+    assert "PyInit__ctypes" in symbols(tmp_path / symbol_list_name("torch-9.9.9"))
+    assert "PyModule_Create2" not in symbols(tmp_path / symbol_list_name("torch-9.9.9"))
     assert digest_of(store.root / lock.digest) == lock.digest

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import lzma
+import gzip
 import shutil
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from kernelworks_build.errors import ToolchainError
 from kernelworks_build.progress import SilentProgress
 from kernelworks_build.sandbox.bwrap import Bwrap
 from kernelworks_build.toolchain.fetch import Fetcher
-from kernelworks_build.toolchain.lock import SHIPPED, LockSet
+from kernelworks_build.toolchain.lock import LockSet, torch_lock
 from kernelworks_build.toolchain.materialise import materialise
 from kernelworks_build.toolchain.origins import Origins
 from kernelworks_build.toolchain.store import TreeStore
@@ -34,19 +34,19 @@ extern "C" int checked(int value) { TORCH_CHECK(value > 0, "not positive: ", val
 """
 
 
-def test_every_locked_release_has_a_list_and_every_list_a_lock() -> None:
+def test_every_locked_release_and_every_toolkit_that_torch_brings_has_a_list() -> None:
     assert RELEASES
-    assert {path.name for path in SHIPPED.glob("*.symbols.xz")} == {f"torch-{it}.symbols.xz" for it in RELEASES}
+    assert LOCKS.symbol_lists(LOCKS.locks).keys() == {"rocm-7.2", *map(torch_lock, RELEASES)}
 
 
-@pytest.mark.parametrize("release", RELEASES)
-def test_a_list_is_in_its_canonical_form(release: str) -> None:
-    lines = lzma.decompress((SHIPPED / f"torch-{release}.symbols.xz").read_bytes()).decode().splitlines()
-    assert lines == sorted(symbols(LOCKS.symbol_list(release)))
+@pytest.mark.parametrize("lock", LOCKS.symbol_lists(LOCKS.locks))
+def test_a_list_is_in_its_canonical_form(lock: str) -> None:
+    lines = gzip.decompress(LOCKS.symbol_list(lock).read_bytes()).decode().splitlines()
+    assert lines == sorted(symbols(LOCKS.symbol_list(lock)))
 
 
 def test_the_list_of_a_release_is_unpacked_once_for_all_variants(tmp_path: Path) -> None:
-    shutil.copyfile(LOCKS.symbol_list(RELEASES[0]), tmp_path / "list")
+    shutil.copyfile(LOCKS.symbol_list(torch_lock(RELEASES[0])), tmp_path / "list")
     first = symbols(tmp_path / "list")
     (tmp_path / "list").unlink()
     assert symbols(tmp_path / "list") is first
@@ -54,19 +54,22 @@ def test_the_list_of_a_release_is_unpacked_once_for_all_variants(tmp_path: Path)
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_every_release_exports_the_stable_abi(release: str) -> None:
-    assert symbols(LOCKS.symbol_list(release)) >= STABLE_ABI
+    assert symbols(LOCKS.symbol_list(torch_lock(release))) >= STABLE_ABI
 
 
 def test_lists_tell_releases_apart() -> None:
-    first, last = symbols(LOCKS.symbol_list(RELEASES[0])), symbols(LOCKS.symbol_list(RELEASES[-1]))
+    first, last = (
+        symbols(LOCKS.symbol_list(torch_lock(RELEASES[0]))),
+        symbols(LOCKS.symbol_list(torch_lock(RELEASES[-1]))),
+    )
     assert first - last
     assert last - first
 
 
 def test_a_release_without_a_list_is_an_error_with_the_known_ones_and_the_command_that_makes_one() -> None:
-    with pytest.raises(ToolchainError, match=r"no symbol list of torch `1\.0\.0`") as caught:
-        symbols(LOCKS.symbol_list("1.0.0"))
-    assert caught.value.context["known"] == RELEASES
+    with pytest.raises(ToolchainError, match=r"no symbol list of `torch-1\.0\.0`") as caught:
+        LOCKS.symbol_list("torch-1.0.0")
+    assert {f"torch-{release}" for release in RELEASES} < set(caught.value.context["known"])
     assert caught.value.hint == "`kernel-build lock --torch 1.0.0` writes it"
 
 
@@ -108,4 +111,4 @@ def test_a_library_is_linked_to_stubs_by_soname_and_needs_only_what_the_release_
     assert {f"lib{name}.so" for name in LIBRARIES} <= set(facts.needed)
     unversioned = {one.name for one in facts.undefined if one.version is None} - Policy.load().unversioned
     assert unversioned
-    assert unversioned <= symbols(LOCKS.symbol_list(release))
+    assert unversioned <= symbols(LOCKS.symbol_list(torch_lock(release)))

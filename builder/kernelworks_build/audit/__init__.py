@@ -5,9 +5,11 @@ Facts first, then one small rule per file. It never repairs: what breaks a rule 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 
+from kernelworks.model.variant_name import format_version
 from kernelworks_build.audit.facts import read_folder
 from kernelworks_build.audit.policy import Policy
 from kernelworks_build.audit.report import Report, RuleResult
@@ -15,24 +17,27 @@ from kernelworks_build.audit.rule import Case
 from kernelworks_build.audit.rules import RULES
 from kernelworks_build.claims import Claims
 from kernelworks_build.registrations import read_registrations
+from kernelworks_build.toolchain.lock import torch_lock
 
 __all__ = ["Report", "audit"]
 
 
 def audit(
-    claims: Claims, folder: Path, symbols: Callable[[str], frozenset[str]], sources: Path | None = None
+    claims: Claims, folder: Path, symbols: Callable[[str], AbstractSet[str]], sources: Path | None = None
 ) -> Report:
     """What every rule says of the package files in `folder`.
 
     Args:
         claims: What the variant was asked to be.
         folder: Its files, nothing else.
-        symbols: The exported symbols of a torch release, such as `2.14.1`; called once for every claimed one.
+        symbols: What the libraries of a lock export; called once for each claimed torch (`torch-2.14.1`), and for the
+            toolkit (`rocm-7.2`) where torch brings its libraries.
         sources: Folder of the sources that it was made of, where they are at hand; else its own files are read alone.
     """
     facts = read_folder(folder)
-    exports = {release: symbols(release) for release in claims.torch_releases}
-    case = Case(facts, claims, Policy.load(), exports, read_registrations(sources or folder))
+    torch = {release: symbols(torch_lock(release)) for release in claims.torch_releases}
+    toolkit = frozenset[str]().union(*map(symbols, _brought_toolkits(claims)))
+    case = Case(facts, claims, Policy.load(), torch, toolkit, read_registrations(sources or folder))
     return Report(
         claims.name,
         tuple(RuleResult.of(rule, tuple(rule.check(case))) for rule in RULES),
@@ -41,3 +46,10 @@ def audit(
         facts.device_archs,
         facts.glibc,
     )
+
+
+def _brought_toolkits(claims: Claims) -> Iterator[str]:
+    """The lock of the claimed toolkit, where torch brings its libraries."""
+    kind, version = claims.backend.kind, claims.backend.version
+    if version and claims.torch_releases and kind in Policy.load().toolkit_symbols:
+        yield f"{kind}-{format_version(version)}"

@@ -45,7 +45,7 @@ class Policy:
         tvm_ffi_symbols: Names of the C interface of tvm-ffi.
         torch_symbols: Names that are torch's, whether a release has them or not; the loader looks for the same.
         toolkit_symbols: Backend -> names of its toolkit's libraries that its builds of torch bring.
-        unlisted_symbols: Backend -> those names of torch's that the lists of symbols say nothing of.
+        unlisted_symbols: Backend -> those names of torch's and of the toolkit's that the lists say nothing of.
         unversioned: Weak references without a version that nobody need define.
     """
 
@@ -79,7 +79,7 @@ class Policy:
             re.compile(symbols["tvm-ffi"]),
             symbol_pattern(),
             {backend: re.compile(pattern) for backend, pattern in symbols["toolkit"].items()},
-            {backend: re.compile(pattern) for backend, pattern in symbols["unlisted"].items()},
+            {backend: re.compile("|".join(patterns)) for backend, patterns in symbols["unlisted"].items()},
             frozenset(symbols["unversioned"]),
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from kernelworks_build.audit.elf import ElfFacts, Symbol
@@ -21,7 +22,7 @@ class Imports:
 
     Attributes:
         torch: In the list of a claimed release, or torch's by its name.
-        toolkit: Of the toolkit's libraries, where torch brings them and no list says what they have.
+        toolkit: In the list of the toolkit's libraries, or theirs by its name, where torch brings them.
         openmp: Of the OpenMP runtime, which comes with torch.
         tvm_ffi: Of tvm-ffi, in a variant of it.
         python: The interpreter's.
@@ -47,13 +48,15 @@ class Case:
         claims: What was asked for.
         policy: What machines bring.
         torch: The exported symbols of every claimed torch release.
+        toolkit: Those of the toolkit's libraries, where torch brings them.
         registrations: Where the files, and the sources where they are at hand, register ops.
     """
 
     facts: FolderFacts
     claims: Claims
     policy: Policy
-    torch: Mapping[str, frozenset[str]]
+    torch: Mapping[str, AbstractSet[str]]
+    toolkit: AbstractSet[str] = frozenset()
     registrations: tuple[Registration, ...] = ()
 
     def imports(self, elf: ElfFacts) -> Imports:
@@ -86,7 +89,7 @@ class Case:
         """The owner of a symbol in a process that has torch."""
         if self.policy.cxx_runtime_symbols.fullmatch(name):
             return "unknown"
-        if self._matches(self.policy.toolkit_symbols, name):
+        if name in self.toolkit or self._matches(self.policy.toolkit_symbols, name):
             return "toolkit"
         if self.policy.openmp_symbols.fullmatch(name):
             return "openmp"
@@ -94,7 +97,7 @@ class Case:
         return "torch" if listed or self.policy.torch_symbols.fullmatch(name) else "unknown"
 
     def is_unlisted(self, name: str) -> bool:
-        """Whether the lists say nothing of `name`, a symbol of torch: they are not of a build for this backend."""
+        """Whether the lists say nothing of `name`, a symbol of torch or of the toolkit."""
         return self._matches(self.policy.unlisted_symbols, name)
 
     def _matches(self, patterns: Mapping[str, re.Pattern[str]], name: str) -> bool:

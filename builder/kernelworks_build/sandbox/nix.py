@@ -48,13 +48,17 @@ class _Run:
 
 
 class Nix:
-    """The executor `nix`; its store, and what derivations start with, lie below the folder `cache` (`cache_root()`)."""
+    """The executor `nix`.
+
+    Its store, and what derivations start with, lie below the folder `cache` (`cache_root()`); the latter is pinned by
+    `locks` (the shipped ones).
+    """
 
     name = "nix"
     hermetic = True
 
-    def __init__(self, cache: Path | None = None) -> None:
-        self._cache = cache or cache_root()
+    def __init__(self, cache: Path | None = None, locks: LockSet | None = None) -> None:
+        self._cache, self._locks = cache or cache_root(), locks
         self._store = NixStore((self._cache / "nix").resolve())  # nix refuses a store behind a link
 
     def check(self) -> None:
@@ -124,7 +128,7 @@ class Nix:
     def _driver(self) -> Tree:
         return materialise(
             [DRIVER],
-            locks=LockSet.load(),
+            locks=self._locks or LockSet.load(),
             store=TreeStore(self._cache / "trees"),
             fetcher=Fetcher(self._cache, Origins(), SILENT),
             executor=self,

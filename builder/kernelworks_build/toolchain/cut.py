@@ -54,8 +54,8 @@ def cut(
 def _stored(wheel: Artifact, wanted: re.Pattern[str], fetcher: Fetcher) -> tuple[tuple[Member, ...], str] | None:
     """The files that the cache or a mirror has apart from their wheel, and where."""
     name = excerpt_name(wheel, wanted)
-    cached = fetcher.folder / name
-    found = (cached.read_bytes(), str(cached)) if cached.is_file() else read_excerpt(name, fetcher.origins.mirrors)
+    cached = next(fetcher.lying(name), None)
+    found = (cached.read_bytes(), str(cached)) if cached else read_excerpt(name, fetcher.origins.mirrors)
     if found is None:
         return None
     content, where = found

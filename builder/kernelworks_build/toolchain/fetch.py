@@ -6,7 +6,7 @@ import hashlib
 import os
 import threading
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +25,7 @@ from kernelworks_build.toolchain.remote import Remote, RemoteError, shown, site
 
 __all__ = ["Fetcher"]
 
+_ARTIFACTS = "artifacts"
 _PAUSES = (0.2, 1.0, 3.0)  # seconds before an origin is asked again after a passing fault
 _CHUNK = 1 << 20
 _SHOWN = 5  # packages named in a message; the context names all
@@ -38,13 +39,17 @@ class Fetcher:
         origins: Where to look.
         progress: Who is told.
         jobs: Downloads at a time.
+        shared: Other caches, whose files are used where they lie; nothing is ever written there.
     """
 
-    def __init__(self, cache: Path, origins: Origins, progress: Progress, jobs: int = 4) -> None:
+    def __init__(
+        self, cache: Path, origins: Origins, progress: Progress, jobs: int = 4, shared: Iterable[Path] = ()
+    ) -> None:
         self.origins = origins
         self.progress = progress
         self.cache = cache
-        self.folder = cache / "artifacts"
+        self.folder = cache / _ARTIFACTS
+        self._folders = (self.folder, *(other / _ARTIFACTS for other in shared))
         self._jobs = jobs
 
     def fetch(self, artifacts: Iterable[Artifact], *, relock: str = "kernel-build lock") -> dict[Artifact, Path]:
@@ -58,17 +63,20 @@ class Fetcher:
                 origin has.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
-        paths = {artifact: self.folder / artifact.sha256 for artifact in artifacts}
-        missing = [artifact for artifact, path in paths.items() if not _is(artifact, path)]
+        cached = {artifact: self.cached(artifact) for artifact in artifacts}
+        missing = [artifact for artifact, path in cached.items() if path is None]
         faults = self._download(missing) if missing else []
         if faults:
             raise _together(faults, relock)
-        return paths
+        return {artifact: path or self.folder / artifact.sha256 for artifact, path in cached.items()}
 
     def cached(self, artifact: Artifact) -> Path | None:
         """The path of `artifact` where it was fetched before, proved as `fetch` proves it."""
-        path = self.folder / artifact.sha256
-        return path if _is(artifact, path) else None
+        return next((path for path in self.lying(artifact.sha256) if _is(artifact, path)), None)
+
+    def lying(self, name: str) -> Iterator[Path]:
+        """Every file `name` in the caches, our own first; nothing proves it."""
+        return (folder / name for folder in self._folders if (folder / name).is_file())
 
     def _download(self, artifacts: Sequence[Artifact]) -> list[ToolchainError | _Missing]:
         stop = threading.Event()

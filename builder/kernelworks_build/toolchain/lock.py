@@ -14,7 +14,7 @@ from kernelworks.model.digest import canonical_json, hash_bytes
 from kernelworks_build.errors import ToolchainError
 from kernelworks_build.toml import TOMLDecodeError, parse_toml
 
-__all__ = ["SHIPPED", "Artifact", "Lock", "LockSet", "lock_command", "not_locked", "symbol_list_name"]
+__all__ = ["SHIPPED", "Artifact", "Lock", "LockSet", "lock_command", "not_locked", "symbol_list_name", "torch_lock"]
 
 SHIPPED = Path(__file__).parent / "locks"
 """The folder of the locks that travel with the project."""
@@ -22,7 +22,7 @@ SHIPPED = Path(__file__).parent / "locks"
 _SCHEMA = 1
 _KINDS = ("deb", "sdist", "wheel")
 _ARTIFACT_KEYS = ("name", "version", "kind", "file", "path", "size", "sha256")
-_LOCK_KEYS = ("schema", "name", "recipe", "digest", "artifact")
+_LOCK_KEYS = ("schema", "name", "recipe", "digest", "seed", "artifact")
 _LOCKED_WITH = {"torch-rocm": "torch"}
 """What has no option of its own -> the option that pins it, too: it is made of the same wheel."""
 
@@ -30,9 +30,14 @@ _UNVERSIONED = {"python"}
 """Options that pin all versions."""
 
 
-def symbol_list_name(release: str) -> str:
-    """File name, beside the lock, of the list of what torch `release` exports."""
-    return f"torch-{release}.symbols.xz"
+def torch_lock(release: str) -> str:
+    """The name of the lock of torch `release`."""
+    return f"torch-{release}"
+
+
+def symbol_list_name(lock: str) -> str:
+    """File name, beside the lock of that name, of the list of what its libraries export."""
+    return f"{lock}.symbols.gz"
 
 
 def lock_command(name: str) -> str:
@@ -104,12 +109,14 @@ class Lock:
         recipe: Which recipe turns the artifacts into a tree.
         digest: Digest of that tree.
         artifacts: Sorted by name and version.
+        seed: The hash by which nix knows the program in the tree that unpacks the first packages; empty elsewhere.
     """
 
     name: str
     recipe: str
     digest: str
     artifacts: tuple[Artifact, ...]
+    seed: str = ""
 
     @property
     def version(self) -> str:
@@ -141,19 +148,21 @@ class Lock:
         if schema.natural() != _SCHEMA:
             raise schema.fault(f"is {schema.value}; this version reads {_SCHEMA}")
         _only(node, _LOCK_KEYS)
-        artifacts = node.opt("artifact")
+        artifacts, seed = node.opt("artifact"), node.opt("seed")
         return cls(
             name=node.get("name").text(pattern=r"[a-z0-9][a-z0-9.-]*"),
             recipe=node.get("recipe").text(),
             digest=node.get("digest").sha256(),
             artifacts=tuple(sorted(artifacts.items(Artifact.read))) if artifacts else (),
+            seed=seed.sha256() if seed else "",
         )
 
     def dump(self) -> str:
         """This lock as a file: the one canonical form, so that equal locks are equal bytes."""
         head = {"schema": _SCHEMA, "name": self.name, "recipe": self.recipe, "digest": self.digest}
+        seed = {"seed": self.seed} if self.seed else {}
         tables = [
-            _pairs(head),
+            _pairs(head | seed),
             *("[[artifact]]\n" + _pairs(item.to_json()) for item in sorted(self.artifacts)),
         ]
         return "\n".join(tables)
@@ -196,26 +205,26 @@ class LockSet:
             )
         return self.locks[name]
 
-    def symbol_list(self, release: str) -> Path:
-        """The list of what torch `release` exports, beside its lock.
+    def symbol_lists(self, names: Iterable[str]) -> dict[str, Path]:
+        """Those of the locks `names` beside which lies a list of what their libraries export, and where it is."""
+        places = {name: [folder / symbol_list_name(name) for folder in self.folders] for name in names}
+        return {name: path for name, paths in places.items() for path in paths if path.is_file()}
+
+    def symbol_list(self, name: str) -> Path:
+        """The list of what the libraries of the lock `name` export, beside it.
 
         Raises:
             ToolchainError: There is none.
         """
-        name = symbol_list_name(release)
-        for folder in reversed(self.folders):
-            if (folder / name).is_file():
-                return folder / name
-        releases = (lock.artifacts[0].version for lock in self.locks.values() if lock.recipe == "torch")
-        known = sorted(
-            found for found in releases if any((at / symbol_list_name(found)).is_file() for at in self.folders)
-        )
-        raise ToolchainError(
-            f"there is no symbol list of torch `{release}` (known: {', '.join(known)})",
-            hint=f"`kernel-build lock --torch {release}` writes it",
-            release=release,
-            known=known,
-        )
+        found = self.symbol_lists(self.locks.keys() | {name})
+        if name not in found:
+            raise ToolchainError(
+                f"there is no symbol list of `{name}` (known: {', '.join(sorted(found))})",
+                hint=f"`{lock_command(name)}` writes it",
+                name=name,
+                known=sorted(found),
+            )
+        return found[name]
 
     def digests(self, names: Iterable[str]) -> dict[str, str]:
         """Name -> SHA-256 of the lock's canonical text."""

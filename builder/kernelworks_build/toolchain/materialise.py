@@ -36,17 +36,18 @@ _Recipe = Callable[[Lock, _Workshop, Path], None]
 
 
 def _unpack(lock: Lock, workshop: _Workshop, into: Path) -> None:
-    with workshop.progress.task(f"unpacking {lock.name}", None, "files"):
-        unpack_locked(lock, workshop.fetcher, into)
+    unpack_locked(lock, workshop.fetcher, into)
 
 
 def _sysroot(_lock: Lock, workshop: _Workshop, into: Path) -> None:
-    build_sysroot(into, host=workshop.trees["host"], executor=workshop.executor)
+    with workshop.progress.task("linking the stubs of the sysroot", None, "libraries"):
+        build_sysroot(into, host=workshop.trees["host"], executor=workshop.executor)
 
 
 def _torch(lock: Lock, workshop: _Workshop, into: Path) -> None:
     host, executor = workshop.trees["host"], workshop.executor
-    build_torch(into, lock, fetcher=workshop.fetcher, host=host, executor=executor)
+    with workshop.progress.task(f"taking the headers of {lock.name}", None, "files"):
+        build_torch(into, lock, fetcher=workshop.fetcher, host=host, executor=executor)
 
 
 def _hip_torch(lock: Lock, workshop: _Workshop, into: Path) -> None:

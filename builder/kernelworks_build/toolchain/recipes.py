@@ -25,6 +25,7 @@ class Pinned:
         recipe: Name of the recipe that makes the tree.
         debs: Debian release -> names of packages.
         component: The part of those releases that holds them.
+        exports: Debian release -> packages that are not in the tree, but what their libraries export is listed.
         sdists: Project name -> version specifier.
         wheels: Project name -> version specifier.
     """
@@ -32,6 +33,7 @@ class Pinned:
     recipe: str
     debs: Mapping[str, tuple[str, ...]]
     component: str
+    exports: Mapping[str, tuple[str, ...]]
     sdists: Mapping[str, str]
     wheels: Mapping[str, str]
 
@@ -56,6 +58,7 @@ class Layout:
         links: Link path in the tree -> target, relative to the link.
         scripts: Path in the tree -> text of a program that no package has.
         cut: Wheels of which nothing but the files with these paths is fetched, by name of package.
+        seed: Path in the tree of the program that unpacks the first packages for nix; empty elsewhere.
     """
 
     drop: re.Pattern[str]
@@ -64,6 +67,7 @@ class Layout:
     links: Mapping[str, str]
     scripts: Mapping[str, str] = field(default_factory=dict)
     cut: Mapping[str, re.Pattern[str]] = field(default_factory=dict)
+    seed: str = ""
 
     def place(self, package: str, entries: Iterable[Entry]) -> Iterable[Entry]:
         """The `entries` of `package` as they lie in the tree."""
@@ -105,6 +109,7 @@ def pinned(name: str) -> Pinned:
         recipe=item["recipe"],
         debs={release: tuple(names) for release, names in item.get("debs", {}).items()},
         component=item.get("component", "main"),
+        exports={release: tuple(names) for release, names in item.get("exports", {}).items()},
         sdists=item.get("sdists", {}),
         wheels=item.get("wheels", {}),
     )
@@ -129,6 +134,7 @@ def layout(recipe: str) -> Layout:
         links=item.get("links", {}),
         scripts=item.get("scripts", {}),
         cut={package: re.compile(wanted) for package, wanted in item.get("cut", {}).items()},
+        seed=item.get("seed", ""),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from filelock import FileLock
@@ -20,26 +20,48 @@ __all__ = ["TreeStore"]
 
 
 class TreeStore:
-    """Sealed trees below `root`; `progress` hears when one that another process makes is waited for."""
+    """Sealed trees below `root`.
 
-    def __init__(self, root: Path, progress: Progress = SILENT) -> None:
+    Args:
+        root: Where trees are put.
+        progress: Hears when one that another process makes is waited for.
+        shared: Other stores, whose trees are used where they lie; nothing is ever written there.
+    """
+
+    def __init__(self, root: Path, progress: Progress = SILENT, shared: Iterable[Path] = ()) -> None:
         self.root = root
         self._progress = progress
+        self._shared = tuple(shared)
 
     def get(self, digest: str) -> Tree | None:
-        """The tree of that digest, or None where it has to be built; one that has changed is removed.
+        """The tree of that digest, or None where it has to be built; one of ours that has changed is removed.
 
         It is read whole the first time and after any change that the file system tells of (size, times, inode).
         """
         path = self.root / digest
         if not path.is_dir():
-            return None
-        state, stamp = _state(path), self._stamp(digest)
-        if not (stamp.is_file() and stamp.read_text() == state) and digest_of(path) != digest:
-            remove(path)
-            return None
+            return self._lent(digest)
+        if self._is_whole(path):
+            return Tree(digest, path)
+        remove(path)
+        return None
+
+    def expected(self, digest: str) -> Tree:
+        """The tree of that digest where `get` finds it, or where it will be once it is built."""
+        path = self.root / digest
+        return (None if path.is_dir() else self._lent(digest)) or Tree(digest, path)
+
+    def _lent(self, digest: str) -> Tree | None:
+        there = (root / digest for root in self._shared)
+        return next((Tree(digest, path) for path in there if path.is_dir() and self._is_whole(path)), None)
+
+    def _is_whole(self, path: Path) -> bool:
+        state, stamp = _state(path), self._stamp(path.name)
+        if not (stamp.is_file() and stamp.read_text() == state) and digest_of(path) != path.name:
+            return False
+        self.root.mkdir(parents=True, exist_ok=True)
         stamp.write_text(state)  # in any case: its time tells when the tree was used last
-        return Tree(digest, path)
+        return True
 
     def add(
         self, build: Callable[[Path], None], expected: str | None = None, *, relock: str = "kernel-build lock"
@@ -93,9 +115,9 @@ def _state(root: Path) -> str:
     Where `root` lies does not matter: a cache may be moved, or be reached by a link.
     """
     facts = []
-    for folder, _, names in os.walk(root):
-        place = folder[len(str(root)) :]
+    for path, _, names, folder in os.fwalk(root):
+        place = path[len(str(root)) :]
         for name in names:
-            found = os.lstat(os.path.join(folder, name))  # noqa: PTH118  # ten thousand times: half the time of Path
+            found = os.stat(name, dir_fd=folder, follow_symlinks=False)
             facts.append((place, name, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino))
     return hash_bytes(canonical_json(sorted(facts)))

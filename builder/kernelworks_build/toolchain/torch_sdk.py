@@ -6,29 +6,25 @@ torch's exports have no versions and a link needs no more. The list of what is e
 
 from __future__ import annotations
 
-import lzma
 import re
 import shutil
-import struct
 import tempfile
 import zipfile
 from collections.abc import Iterable
 from pathlib import Path
-from typing import BinaryIO
-
-from elftools.elf.elffile import ELFFile
 
 from kernelworks_build.action import Executor, Tree
 from kernelworks_build.errors import ToolchainError
 from kernelworks_build.toolchain.bootstrap import run_in_host
 from kernelworks_build.toolchain.cut import Member, cut, cut_whole
 from kernelworks_build.toolchain.fetch import Fetcher
-from kernelworks_build.toolchain.lock import Lock, symbol_list_name
+from kernelworks_build.toolchain.lock import Lock, symbol_list_name, torch_lock
 from kernelworks_build.toolchain.pin import wheel as pin_wheel
 from kernelworks_build.toolchain.store import TreeStore
+from kernelworks_build.toolchain.symbol_list import exported, write_symbols
 from kernelworks_build.toolchain.tree import FileEntry, digest_of, write
 
-__all__ = ["HEADERS", "LIBRARIES", "build_torch", "exported", "lock_torch", "make_stubs"]
+__all__ = ["HEADERS", "LIBRARIES", "build_torch", "lock_torch", "make_stubs"]
 
 LIBRARIES = ("c10", "c10_cuda", "torch", "torch_cpu", "torch_cuda", "torch_python")
 """Libraries of torch that the tree has stubs of, below `lib/`, and whose exports are listed."""
@@ -38,8 +34,6 @@ HEADERS = re.compile(f"{_PACKAGE}include/.+")
 """The files of the wheel that a build needs."""
 
 _WHEEL_SUFFIX = "-cp312-cp312-manylinux_2_28_x86_64.whl"  # headers are the same in the wheel of every Python
-
-_SYMBOL = struct.Struct("<IBBHQQ")  # ELF64: name's offset, binding and type, visibility, section, value, size
 
 _MAKE_STUBS = """
 mkdir lib
@@ -99,9 +93,8 @@ def lock_torch(
     path = fetcher.fetch([wheel])[wheel]
     headers = cut_whole(wheel, path, HEADERS, fetcher)
     tree = store.add(lambda into: _assemble(into, headers, host, executor))
-    lock = Lock(f"torch-{release}", "torch", tree.digest, (wheel,))
-    names = "".join(f"{name}\n" for name in sorted(_exported_by_wheel(path)))
-    (folder / symbol_list_name(release)).write_bytes(lzma.compress(names.encode(), preset=lzma.PRESET_EXTREME | 9))
+    lock = Lock(torch_lock(release), "torch", tree.digest, (wheel,))
+    write_symbols(folder / symbol_list_name(lock.name), _exported_by_wheel(path))
     return lock
 
 
@@ -113,12 +106,3 @@ def _exported_by_wheel(path: Path) -> set[str]:
                 shutil.copyfileobj(member, file, 1 << 20)
                 names |= exported(file)
     return names
-
-
-def exported(library: BinaryIO) -> set[str]:
-    """Names that the ELF file `library` defines for others: global, weak and unique ones."""
-    elf = ELFFile(library)
-    names = elf.get_section_by_name(".dynstr").data()
-    table = _SYMBOL.iter_unpack(elf.get_section_by_name(".dynsym").data())
-    starts = (start for start, info, _visibility, section, _value, _size in table if section and info >> 4)
-    return {names[start : names.index(b"\0", start)].decode() for start in starts}

@@ -36,7 +36,8 @@ def unpack_locked(lock: Lock, fetcher: Fetcher, into: Path) -> None:
         if wanted := plan.cut_of(item):
             members, _ = cut(item, wanted, fetcher, relock=lock.relock)  # the tree's digest proves what ranges gave
             parts[item] = [FileEntry(name, False, data) for name, data in members]
-    unpack(paths, plan, into, parts)
+    with fetcher.progress.task(f"unpacking {lock.name}", None, "files"):
+        unpack(paths, plan, into, parts)
 
 
 def unpack(

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from kernelworks_build.audit.rule import Case, Finding, Rule, bad, good
 from kernelworks_build.claims import ID_MACRO
+from kernelworks_build.registrations import REMEDY_IN_CODE, REMEDY_IN_PYTHON
 
 __all__ = ["RULE"]
 
@@ -25,5 +26,5 @@ RULE = Rule(
     "ops are registered in the namespace of the build",
     check,
     absent="no registration of ops was found whose namespace can be read",
-    hint=f"register ops under `{ID_MACRO}` in C++, and in Python by `add_op_namespace_prefix` of `._ops`",
+    hint=f"in C++, {REMEDY_IN_CODE}; in Python, {REMEDY_IN_PYTHON}",
 )

@@ -26,9 +26,12 @@ def check(case: Case) -> Iterator[Finding]:
         }
         counts = ", ".join(f"{len(names)} from {owner}" for owner, names in known.items())
         yield good(f"symbols without a version: {counts}", elf.path)
-        if found.toolkit:
-            names = ", ".join(f"`{name}`" for name in found.toolkit)
-            yield unchecked(f"no list has what the toolkit's libraries export: {names}", elf.path)
+        lacking = [name for name in found.toolkit if name not in case.toolkit]
+        if unlisted := [f"`{name}`" for name in lacking if case.is_unlisted(name)]:
+            yield unchecked(f"no list has what the toolkit's library exports: {', '.join(unlisted)}", elf.path)
+        for name in lacking:
+            if not case.is_unlisted(name):
+                yield bad(f"no library of the toolkit exports `{name}`", elf.path)
         for name in found.unknown:
             own = name.startswith("_Z") and not case.policy.cxx_runtime_symbols.fullmatch(name)
             doubt = ": declared but never defined?" if own else ""
