@@ -4,11 +4,12 @@
 
 One kernel of the full ABI (`tests/builder/fixtures/scale`) and one of the stable ABI (the `stable_abi` template), from
 a cache without results: cold, again, for one more torch, for one more arch, and after an edit of one file. CPU seconds
-are user and system time of a command and of all that it waited for; memory is the peak of one translation unit with
-its processes. The last column compares: a cold build with `cpp_extension`, which compiles the CPU variant with the
-whole headers of one torch, and an edit with the compile of the edited file alone. `gfx` is the `multi_backend` template
-for ROCm: torch's headers for HIP, which are made once, and device code for more and more architectures, whose host code
-is made with the first.
+are user and system time of a command and of all that it waited for; memory is the peak of one translation unit with its
+processes. The last column compares: a cold build with `cpp_extension`, which compiles the CPU variant with the whole
+headers of one torch, and an edit with the compile of the edited file alone: its command in that build, without the
+link, as sampled every 0.1 s. What it used after the last look is missing, so the ratio is a little too high. `gfx` is
+the `multi_backend` template for ROCm: torch's headers for HIP, which are made once, and device code for more and more
+architectures, whose host code is made with the first.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from kernelworks_build.matrix import Matrix
 from kernelworks_build.plan import PlannedVariant
 from kernelworks_build.revision import CARD, copy_variant, merge, read_revision, variant_folder
 
-__all__ = ["Built", "build", "build_all", "write_dist"]
+__all__ = ["Built", "build", "build_all", "require_ours", "write_dist"]
 
 _LOCK = ".lock"
 _OWN = {_LOCK, INDEX_NAME, "logs"}
@@ -151,6 +151,7 @@ def write_dist(project: Project, built: Sequence[Built], out: Path) -> Index:
         builder=BUILDER,
         variants=tuple(sorted((item.variant for item in built), key=lambda variant: variant.name)),
     )
+    require_ours(out)
     out.mkdir(parents=True, exist_ok=True)
     with FileLock(out / _LOCK):
         old = _claim(out, replace(new, variants=()))
@@ -164,16 +165,24 @@ def write_dist(project: Project, built: Sequence[Built], out: Path) -> Index:
     return index
 
 
+def require_ours(out: Path) -> None:
+    """Return if `write_dist` may write into the folder `out`: it is missing, empty, or holds what was built before.
+
+    Raises:
+        UsageError: It holds other things and no index.
+    """
+    foreign = sorted(path.name for path in out.iterdir() if path.name not in _OWN) if out.is_dir() else []
+    if foreign and not (out / INDEX_NAME).exists():
+        raise UsageError(
+            f"`{out}` is not empty, and nothing of it was built here: it holds {', '.join(foreign[:5])}",
+            hint="choose another `--out`",
+            folder=out,
+        )
+
+
 def _claim(out: Path, empty: Index) -> Index:
     """The index in `out`, where an unreadable one counts as empty; a new folder gets `empty`, which makes it ours."""
-    foreign = sorted(path.name for path in out.iterdir() if path.name not in _OWN)
     if not (out / INDEX_NAME).exists():
-        if foreign:
-            raise UsageError(
-                f"`{out}` is not empty, and nothing of it was built here: it holds {', '.join(foreign[:5])}",
-                hint="choose another `--out`",
-                folder=out,
-            )
         replace_file(out / INDEX_NAME, empty.to_bytes())  # from now on what lies here is known to be ours
     try:
         return read_revision(out) or empty

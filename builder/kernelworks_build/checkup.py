@@ -99,7 +99,7 @@ def _missing(locks: LockSet) -> Iterator[str]:
             yield not_locked(row.lock)
             continue
         try:
-            locks.symbol_list(row.release)
+            locks.symbol_list(row.lock)
         except ToolchainError as error:
             yield error.message
     for toolkit in (toolkit for row in matrix.backends.values() for toolkit in row.toolkits):

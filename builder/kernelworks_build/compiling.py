@@ -13,7 +13,7 @@ from kernelworks_build.action import Action, ActionResult
 from kernelworks_build.compile import CompileSpec
 from kernelworks_build.compile_log import ran_out_of_memory
 from kernelworks_build.job import Workplace
-from kernelworks_build.schedule import available_memory, cores, parallel_units
+from kernelworks_build.schedule import available_memory, cores, duration, parallel_units
 from kernelworks_build.units.reads import Trees
 from kernelworks_build.units.unit import Unit, units
 from kernelworks_build.units.unit_cache import Cost, UnitCache, compiled
@@ -79,7 +79,8 @@ def compile_units(action: Action, spec: CompileSpec, workplace: Workplace, work:
 
     def run(log: str, at_once: int) -> ActionResult:
         (build_dir / "jobs").write_text(f"{at_once}\n")
-        with workplace.progress.task(label, len(missing) + 1, "steps") as advance:
+        left = [cost.cpu_seconds for unit, cost in expected.items() if unit.object not in compiled(build_dir)]
+        with workplace.progress.task(label, len(missing) + 1, "steps", duration(left, at_once)) as advance:
             return workplace.executor.run(action, build_dir, work / log, _steps(advance))
 
     at_once = parallel_units(

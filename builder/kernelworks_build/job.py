@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 
 import kernelworks
@@ -24,10 +24,11 @@ from kernelworks_build.matrix import Matrix
 from kernelworks_build.plan import PlannedVariant
 from kernelworks_build.progress import Progress
 from kernelworks_build.source import copy_files, git_state
-from kernelworks_build.toolchain.lock import LockSet
+from kernelworks_build.toolchain.lock import LockSet, torch_lock
 from kernelworks_build.toolchain.store import TreeStore
 from kernelworks_build.units.naming import with_late_names
 from kernelworks_build.units.slim import with_slim_headers
+from kernelworks_build.units.texts import Texts
 
 __all__ = ["BUILDER", "Job", "Project", "Workplace"]
 
@@ -67,6 +68,11 @@ class Project:
             raise ManifestError(f"`{folder / MANIFEST}` was changed meanwhile", hint="run the command again")
         return cls(folder, manifest, files, tree, git_state(folder, files, tree.digest))
 
+    @cached_property
+    def texts(self) -> Texts:
+        """What is in that copy."""
+        return Texts.below(self.tree.path)
+
 
 @dataclass(frozen=True)
 class Workplace:
@@ -80,6 +86,7 @@ class Workplace:
         logs: Folder for the logs of compiles that fail.
         jobs: Translation units at once, or None: as many as cores and memory allow.
         unit_cache: Whether units that were compiled before are taken as they are.
+        shared: Other caches, of which downloads and trees are used; nothing is written there.
     """
 
     cache: Path
@@ -89,11 +96,12 @@ class Workplace:
     logs: Path
     jobs: int | None = None
     unit_cache: bool = True
+    shared: tuple[Path, ...] = ()
 
     @property
     def store(self) -> TreeStore:
-        """The trees in the cache."""
-        return TreeStore(self.cache / "trees", self.progress)
+        """The trees in the caches."""
+        return TreeStore(self.cache / "trees", self.progress, (other / "trees" for other in self.shared))
 
     def result_of(self, action: Action, fill: Callable[[Path], None]) -> Path:
         """The folder in the cache of what `action` makes here; `fill` makes it in an empty one where there is none."""
@@ -139,23 +147,26 @@ class Job:
         if not planned.trees:
             return cls(project, planned, claims, None, "any")
         spec = compile_spec(project.manifest, planned, matrix.backends[backend], ident)
-        if planned.framework.kind == "torch" and project.manifest.tool.kernelworks.slim_headers:
-            spec = with_slim_headers(spec, project.tree.path)
-        return cls(project, planned, claims, with_late_names(spec, project.tree.path), matrix.wheel_tag)
+        slim = project.manifest.tool.kernelworks.slim_headers
+        if slim and planned.against and planned.framework.kind == "torch":
+            spec = with_slim_headers(spec, project.texts, planned.against.mount)
+        return cls(project, planned, claims, with_late_names(spec, project.texts), matrix.wheel_tag)
 
     def key(self, workplace: Workplace) -> str:
         """Digest of everything that decides the bytes of the wheel and the verdict of the audit."""
-        lists = {release: workplace.locks.symbol_list(release) for release in self.planned.torch_releases}
+        locks = workplace.locks
+        torch = {name: locks.symbol_list(name) for name in map(torch_lock, self.planned.torch_releases)}
+        lists = torch | locks.symbol_lists(self.planned.trees)
         return hash_bytes(
             canonical_json(
                 {
                     "program": _own_digest(),
                     "claims": self.claims.to_json(),
                     "executor": workplace.executor.name,
-                    "locks": workplace.locks.digests(self.planned.locks),
+                    "locks": locks.digests(self.planned.locks),
                     "source": self.project.source.digest,
                     "spec": hash_bytes(self.spec.to_bytes()) if self.spec else None,
-                    "symbols": {release: hash_file(path)[1] for release, path in lists.items()},
+                    "symbols": {name: hash_file(path)[1] for name, path in lists.items()},
                 }
             )
         )

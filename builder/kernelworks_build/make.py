@@ -53,7 +53,7 @@ def make(job: Job, workplace: Workplace, folder: Path) -> bool:
     _lay_out(package, job, making.library if making else None)
     exports = workplace.locks.symbol_list
     with workplace.progress.task(f"audit {job.planned.name}", None, "rules"):
-        report = audit(job.claims, package, lambda release: symbols(exports(release)), job.project.tree.path)
+        report = audit(job.claims, package, lambda lock: symbols(exports(lock)), job.project.tree.path)
     report.require()
     with workplace.progress.task(f"pack {job.planned.name}", None, "files"):
         _write(package / METADATA_NAME, _metadata(job, report, list_tree(package)).to_bytes())

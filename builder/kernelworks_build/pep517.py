@@ -19,7 +19,7 @@ from typing import Any, ParamSpec, TypeVar
 from kernelworks import host
 from kernelworks.errors import KernelworksError, UsageError
 from kernelworks.resolve import chosen, no_fit, weigh
-from kernelworks.settings import cache_root
+from kernelworks.settings import cache_root, shared_caches
 from kernelworks_build.build import build
 from kernelworks_build.cli.console import live_progress, print_error
 from kernelworks_build.cli.project import DIST, LOCKS, open_plan
@@ -66,8 +66,8 @@ def build_wheel(
     manifest, plan, locks = open_plan(folder, _listed(settings.get("variant")), None)
     planned = plan.variants[0] if len(plan.variants) == 1 else _fitting(manifest.general.name, plan.variants)
     with live_progress() as progress, in_use(cache_root()):
-        runner = executor(settings.get("sandbox", "bwrap"))
-        workplace = Workplace(cache_root(), locks, runner, progress, folder / DIST / "logs")
+        runner = executor(settings.get("sandbox", "bwrap"), locks)
+        workplace = Workplace(cache_root(), locks, runner, progress, folder / DIST / "logs", shared=shared_caches())
         built = build(Project.read(folder, manifest, workplace.store), planned, workplace)
     wheel = built.folder / built.variant.wheel.path
     return Path(shutil.copyfile(wheel, Path(wheel_directory, wheel.name))).name

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 from kernelworks.model.variant import BackendFacts, DeviceArchs, FrameworkFacts, Platform, PythonAbi
@@ -68,12 +68,18 @@ class BuildPlan:
 
     @property
     def reasons(self) -> Mapping[str, Mapping[str, tuple[str, ...]]]:
-        """What is `not built`, and what is `left out` of a variant that is: every reason -> for what it holds."""
+        """What is `not built`, `left out` of what is, or `not asked for`: every reason -> for what it holds."""
         found: dict[str, dict[str, tuple[str, ...]]] = {}
         for item in self.skipped:
-            reasons = found.setdefault("left out" if item.partial else "not built", {})
+            how = "not asked for" if item.by == "author" else "left out" if item.partial else "not built"
+            reasons = found.setdefault(how, {})
             reasons[item.reason] = (*reasons.get(item.reason, ()), item.subject)
         return found
+
+    @property
+    def asked_for(self) -> BuildPlan:
+        """The plan without what its author leaves out."""
+        return replace(self, skipped=tuple(item for item in self.skipped if item.by != "author"))
 
     def explained(self) -> Iterator[str]:
         """What is left out, in words: a line for each reason."""
@@ -98,7 +104,10 @@ class BuildPlan:
                 hint=f"the plan has {_quoted(item.name for item in self.variants) or 'no variant at all'}",
                 patterns=idle,
             )
-        return self._matching(patterns)
+        found = self._matching(patterns)
+        others = [item.name for item in self.variants if item not in found.variants]
+        unasked = (Skipped(name, "no `--variant` matches it", by="author") for name in others)
+        return replace(found, skipped=(*found.skipped, *unasked))
 
     def _matching(self, patterns: Sequence[str]) -> BuildPlan:
         def wanted(subject: str) -> bool:
@@ -137,7 +146,9 @@ def make_plan(
                 "\n".join(f"`{item.subject}` cannot be built: {item.reason}" for item in faults),
                 skipped=[vars(item) for item in faults],
             )
-    items = [item for found in by_backend for item in found]
+    undeclared = dict.fromkeys(one.backend for one in manifest.components if one.backend not in manifest.backends)
+    unasked = (Skipped(backend, "`backends` does not list it", by="author") for backend in undeclared)
+    items = [item for found in (*by_backend, unasked) for item in found]
     return BuildPlan(
         tuple(item for item in items if isinstance(item, PlannedVariant)),
         tuple(item for item in items if isinstance(item, Skipped)),
@@ -187,20 +198,26 @@ class _Planner:
 
     def _plan_toolkit(self, row: BackendRow, toolkit: Toolkit, target: Target) -> Iterator[PlannedVariant | Skipped]:
         name = target.variant_name(self.matrix, row.name, toolkit.version)
+        if target.table in row.not_for:
+            yield Skipped(name, row.not_for[target.table])
+            return
         components = self._components(row, toolkit)
         selections = {
             component.name: _select(component, toolkit, self.archs.get(row.name))
             for component in (components if toolkit.archs else ())
         }
         bare = {component: found for component, found in selections.items() if not found.archs.sass}
+        translation = mounts.translation_trees(row, target, components)
+        unwanted = list(self._unwanted(row, toolkit, components))
         reasons = [
             *_torch_reasons(row, toolkit, target),
-            *self._reasons(row, toolkit, components, bare),
-            *self._unlocked(row, target, components),
+            *unwanted,
+            *self._reasons(toolkit, components, bare),
+            *self._unlocked(row, target, translation),
         ]
         if reasons:
             hopeless = any(self._has_no_code(row, component) for component in components if component.name in bare)
-            yield Skipped(name, "; ".join(reasons), faulty=hopeless)
+            yield Skipped(name, "; ".join(reasons), faulty=hopeless, by="author" if unwanted else "builder")
             return
         for component, selection in selections.items():
             if idle := _quoted(selection.without_code):
@@ -208,7 +225,8 @@ class _Planner:
                 yield Skipped(f"{name} {component}", reason, partial=True)
         for left in self.manifest.components_of(row.name):
             if left not in components:
-                yield Skipped(f"{name} {left.name}", f"it needs toolkit {left.toolkit_minver} or newer", partial=True)
+                reason = f"it needs toolkit {left.toolkit_minver} or newer"
+                yield Skipped(f"{name} {left.name}", reason, partial=True, by="author")
         archs = {component: selection.archs for component, selection in selections.items()}
         yield PlannedVariant(
             name=name,
@@ -226,13 +244,13 @@ class _Planner:
             ),
             against=self.matrix.frameworks[target.table],
             trees=mounts.compile_trees(self.matrix, row, toolkit, target, components),
-            translation=mounts.translation_trees(self.matrix, row, target, components),
+            translation=translation,
         )
 
-    def _unlocked(self, row: BackendRow, target: Target, components: Sequence[Component]) -> Iterator[str]:
+    def _unlocked(self, row: BackendRow, target: Target, translation: Iterable[str]) -> Iterator[str]:
         """What is not locked of that which this backend alone needs of a framework."""
         framework = row.framework_lock(target.table, target.releases[0])
-        for name in dict.fromkeys([framework, *mounts.translation_trees(self.matrix, row, target, components)]):
+        for name in dict.fromkeys([framework, *translation]):
             if name not in self.locks:
                 yield not_locked(name)
 
@@ -250,19 +268,20 @@ class _Planner:
         archs = self.archs.get(row.name)
         return not any(_select(component, toolkit, archs).archs.sass for toolkit in row.toolkits)
 
-    def _reasons(
-        self,
-        row: BackendRow,
-        toolkit: Toolkit,
-        components: Sequence[Component],
-        bare: Mapping[str, Selection],
-    ) -> Iterator[str]:
-        """Everything that keeps a variant from being built with `toolkit`."""
+    def _unwanted(self, row: BackendRow, toolkit: Toolkit, components: Sequence[Component]) -> Iterator[str]:
+        """How the manifest leaves `toolkit` out."""
         minver, maxver = self.manifest.toolkit_bounds(row.name)
         if toolkit.version and minver and toolkit.version < minver:
             yield f"toolkit {format_version(toolkit.version)} is older than minver {format_version(minver)}"
         if toolkit.version and maxver and toolkit.version > maxver:
             yield f"toolkit {format_version(toolkit.version)} is newer than maxver {format_version(maxver)}"
+        if not components:
+            yield "every component needs a newer toolkit"
+
+    def _reasons(
+        self, toolkit: Toolkit, components: Sequence[Component], bare: Mapping[str, Selection]
+    ) -> Iterator[str]:
+        """Everything that keeps a variant from being built with `toolkit`."""
         if toolkit.lock and toolkit.lock not in self.locks:
             yield not_locked(toolkit.lock)
         for name in mounts.foreign_libraries(components):
@@ -274,8 +293,6 @@ class _Planner:
         for component, selection in bare.items():
             idle = _quoted(selection.without_code)
             yield f"no code for {idle}, so `{component}` would have none ({_supported(toolkit)})"
-        if not components:
-            yield "every component needs a newer toolkit"
 
 
 def _torch_reasons(row: BackendRow, toolkit: Toolkit, target: Target) -> Iterator[str]:

@@ -15,8 +15,13 @@ Advance = Callable[[int], None]
 class Progress(Protocol):
     """A listener. All methods may be called from several threads."""
 
-    def task(self, label: str, total: int | None, unit: str) -> AbstractContextManager[Advance]:
-        """A task of `total` units (`B` for bytes, else a plural noun), open while the context is."""
+    def task(
+        self, label: str, total: int | None, unit: str, seconds: float | None = None
+    ) -> AbstractContextManager[Advance]:
+        """A task of `total` units (`B` for bytes, else a plural noun), open while the context is.
+
+        `seconds` are what it takes, where that is known from earlier runs: units alone say nothing of time.
+        """
 
     def note(self, text: str) -> None:
         """One line that stays on the screen."""
@@ -26,7 +31,7 @@ class SilentProgress:
     """Listens to nothing: for tests and for callers who want no output."""
 
     @contextmanager
-    def task(self, label: str, total: int | None, unit: str) -> Iterator[Advance]:  # noqa: ARG002  # a listener that ignores
+    def task(self, label: str, total: int | None, unit: str, seconds: float | None = None) -> Iterator[Advance]:  # noqa: ARG002  # a listener that ignores
         yield lambda _amount: None
 
     def note(self, text: str) -> None:

@@ -11,7 +11,11 @@ from pathlib import Path, PurePosixPath
 from kernelworks_build.claims import ID_MACRO
 from kernelworks_build.suffixes import HEADER_SUFFIXES, HOST_SUFFIXES
 
-__all__ = ["Registration", "read_registrations", "registrations_in"]
+__all__ = ["REMEDY_IN_CODE", "REMEDY_IN_PYTHON", "Registration", "read_registrations", "registrations_in"]
+
+REMEDY_IN_CODE = f"register ops under `{ID_MACRO}`, which `TORCH_LIBRARY_EXPAND` takes"
+REMEDY_IN_PYTHON = "name ops by `add_op_namespace_prefix` of `._ops`"
+"""How ops come into the namespace of the build."""
 
 _CODE = {*HOST_SUFFIXES, *HEADER_SUFFIXES, ".cu", ".hip", ".mm", ".sycl"}
 _COMMENT = re.compile(r'("(?:\\.|[^"\\\n])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)

@@ -1,13 +1,15 @@
-"""How many translation units are compiled at once: as many as cores *and* memory allow."""
+"""How many translation units are compiled at once, as many as cores *and* memory allow, and how long that takes."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from heapq import heapreplace
 from itertools import accumulate
+from math import inf
 from pathlib import Path
 
-__all__ = ["available_memory", "cores", "parallel_units"]
+__all__ = ["available_memory", "cores", "duration", "parallel_units"]
 
 _CGROUP = Path("/sys/fs/cgroup")
 
@@ -26,6 +28,14 @@ def parallel_units(requested: int | None, *, unit_memory: Sequence[int], cores: 
     largest = accumulate(sorted(unit_memory, reverse=True))
     fitting = sum(1 for together in largest if together <= memory)
     return max(1, min(requested or cores, fitting))
+
+
+def duration(cpu_seconds: Iterable[float], at_once: int) -> float | None:
+    """Seconds for units that need `cpu_seconds` each, `at_once` at a time; None where one is infinite: unknown."""
+    busy = [0.0] * at_once
+    for seconds in sorted(cpu_seconds, reverse=True):  # as they are compiled: the longest first
+        heapreplace(busy, busy[0] + seconds)
+    return max(busy) if max(busy) < inf else None
 
 
 def available_memory() -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from kernelworks.backends import registered
 from kernelworks.model.variant import FrameworkFacts, PythonAbi
@@ -26,12 +27,14 @@ class Skipped:
         reason: Why.
         faulty: Whether no builder could ever build it.
         partial: Whether the variant is built, and lacks it.
+        by: Who leaves it out: the author, who says so, or the builder, which cannot build it.
     """
 
     subject: str
     reason: str
     faulty: bool = False
     partial: bool = False
+    by: Literal["author", "builder"] = "builder"
 
 
 @dataclass(frozen=True)
@@ -134,8 +137,9 @@ def _stable_abi(matrix: Matrix, locks: Collection[str], backend: str, floor: Ver
 def _full_abi(manifest: Manifest, matrix: Matrix, locks: Collection[str], backend: str) -> Iterator[Target | Skipped]:
     found = False
     for row in matrix.torch:
-        if reason := _unfit(row, manifest, locks):
-            yield Skipped(f"{backend}, torch {row.release}", reason)
+        unwanted, unfit = _unwanted(row, manifest), _unfit(row, locks)
+        if reason := unwanted or unfit:
+            yield Skipped(f"{backend}, torch {row.release}", reason, by="author" if unwanted else "builder")
             continue
         found = True
         yield Target(FrameworkFacts("torch", row.minor, cxx11=True), releases=(row,))
@@ -144,13 +148,18 @@ def _full_abi(manifest: Manifest, matrix: Matrix, locks: Collection[str], backen
         yield Skipped(backend, f"no locked torch release is left to build for (locked: {known})", faulty=True)
 
 
-def _unfit(row: TorchRow, manifest: Manifest, locks: Collection[str]) -> str | None:
-    """Why nothing is built for the full ABI of `row`."""
+def _unwanted(row: TorchRow, manifest: Manifest) -> str | None:
+    """How `manifest` leaves `row` out."""
     minver, maxver = manifest.torch_bounds()
     if minver and row.minor < minver:
         return f"it is older than `[torch] minver` {format_version(minver)}"
     if maxver and row.minor > maxver:
         return f"it is newer than `[torch] maxver` {format_version(maxver)}"
+    return None
+
+
+def _unfit(row: TorchRow, locks: Collection[str]) -> str | None:
+    """Why nothing can be built for the full ABI of `row`."""
     if row.lock not in locks:
         return not_locked(row.lock)
     return None if row.full_abi else "it is locked for the stable ABI alone"

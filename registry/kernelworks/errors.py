@@ -88,6 +88,12 @@ class UsageError(KernelworksError):
     code = "usage"
     exit_code = 2
 
+    @classmethod
+    def of_command_line(cls, message: str, program: str) -> UsageError:
+        """What a parser of command lines says, in the words of all other errors; `program --help` says more."""
+        words = message[:1].lower() + message[1:].rstrip(".").replace("'", "`")
+        return cls(words, hint=f"see `{program} --help`")
+
 
 class RepositoryError(KernelworksError):
     """The registry answered, and what it holds is missing or malformed."""

@@ -24,6 +24,7 @@ __all__ = [
     "policy",
     "registries",
     "registry",
+    "shared_caches",
     "sources",
     "token",
 ]
@@ -46,6 +47,11 @@ def cache_layers() -> tuple[Path, ...]:
 def cache_root() -> Path:
     """The folder of the cache that is written: the first of `cache_layers`."""
     return cache_layers()[0]
+
+
+def shared_caches() -> tuple[Path, ...]:
+    """The folders of caches that are only read: the others of `cache_layers`."""
+    return cache_layers()[1:]
 
 
 def registries() -> tuple[str, ...]:

@@ -81,11 +81,28 @@ def test_a_wrong_command_line_is_one_json_document_too(
     assert done.stderr == ""
 
 
-def test_a_wrong_command_line_is_shown_in_words_and_help_is_no_error(kernel_build: Program) -> None:
-    done = kernel_build("plan", "--frobnicate")
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("plan", "--frobnicate"), "error: no such option: --frobnicate"),
+        (("bulid",), "error: no such command `bulid`. Did you mean `build`"),
+        (("audit",), "error: missing argument `WHEEL`\nhint: see `kernel-build audit --help`\n"),
+        (("cache",), "error: missing command\nhint: see `kernel-build cache --help`\n"),
+        (("cache", "gc", "--older-than"), "error: option `--older-than` requires an argument\nhint: see `kernel-build"),
+    ],
+    ids=" ".join,
+)
+def test_a_wrong_command_line_looks_like_every_other_error(
+    kernel_build: Program, arguments: tuple[str, ...], said: str
+) -> None:
+    done = kernel_build(*arguments)
     assert (done.code, done.stdout) == (2, "")
-    assert "frobnicate" in done.stderr
+    assert done.stderr.startswith(said)
+
+
+def test_help_is_no_error(kernel_build: Program) -> None:
     assert kernel_build("plan", "--help", "--json").code == 0
+    assert kernel_build().stdout == kernel_build("--help").stdout
 
 
 @pytest.mark.parametrize("arguments", [("--format", "json"), ("--format=json",), ("--json",)])
@@ -237,6 +254,38 @@ def test_what_is_not_there_is_said_not_to_exist(
     assert (done.code, f"`{arguments[1]}` does not exist" in done.stderr) == (code, True)
 
 
+@pytest.mark.parametrize("command", ["build", "export", "lock"])
+@pytest.mark.parametrize(
+    ("out", "code", "words"),
+    [("file", 2, "file` is a file, not a folder"), ("file/dist", 12, "file/dist`: not a directory")],
+)
+def test_an_out_that_cannot_be_written_is_told_before_anything_is_done(
+    toy: Path, kernel_build: Program, tmp_path: Path, command: str, out: str, code: int, words: str
+) -> None:
+    (tmp_path / "file").touch()
+    more = ["--tools"] if command == "lock" else []
+    cache = tmp_path / "cache"
+    done = kernel_build(command, toy, "--out", tmp_path / out, *more, env={"KERNELWORKS_CACHE": str(cache)})
+    assert (done.code, done.stdout) == (code, "")
+    assert words in done.stderr
+    assert not cache.exists()
+
+
+def test_a_folder_of_other_things_is_left_alone_before_anything_is_built(
+    toy: Path, kernel_build: Program, tmp_path: Path
+) -> None:
+    (tmp_path / "thesis.txt").touch()
+    done = kernel_build("build", toy, "--out", tmp_path, env={"KERNELWORKS_CACHE": str(tmp_path / "cache")})
+    assert (done.code, "is not empty" in done.stderr) == (2, True)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_a_build_that_does_not_start_leaves_nothing(toy: Path, kernel_build: Program, tmp_path: Path) -> None:
+    done = kernel_build("build", toy, "--out", tmp_path / "dist", "--sandbox", "bwrp")
+    assert (done.code, "did you mean `bwrap`?" in done.stderr) == (2, True)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_the_next_command_can_be_pasted(kernel_build: Program, tmp_path: Path) -> None:
     done = kernel_build("init", "toy-kernel", "--dir", tmp_path / "a b")
     assert done.stderr.endswith(f"next: kernel-build build '{tmp_path}/a b'\n")
@@ -254,9 +303,9 @@ def test_a_table_in_a_pipe_is_aligned_text(toy: Path, kernel_build: Program) -> 
     assert {row.index(" cpu ") for row in rows if " cpu " in row} == {header.index("backend") - 1}
 
 
-@pytest.mark.parametrize("columns", [60, 90])
-def test_a_terminal_shows_the_variant_in_one_piece_and_no_escape_codes_where_none_are_wanted(
-    toy: Path, columns: int
+@pytest.mark.parametrize(("columns", "form"), [(60, "variant: torch-"), (80, "│ torch-"), (200, "│ torch-")])
+def test_a_terminal_shows_every_word_in_one_piece_and_no_escape_codes_where_none_are_wanted(
+    toy: Path, kernel_build: Program, columns: int, form: str
 ) -> None:
     terminal, side = os.openpty()
     fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
@@ -269,9 +318,12 @@ def test_a_terminal_shows_the_variant_in_one_piece_and_no_escape_codes_where_non
                 shown += piece
         assert process.wait() == 0
     os.close(terminal)
-    assert b"torch-stable-abi211-cu130-x86_64-linux" in shown
-    assert b"\x1b" not in shown
-    assert (b"variant: torch" in shown) == (columns < 80)
+    text = shown.decode()
+    assert form in text
+    assert "\x1b" not in text
+    assert max(map(len, text.splitlines())) <= columns
+    facts = {word for word in kernel_build("plan", toy).stdout.split() if any(map(str.isdigit, word))}
+    assert facts <= set(text.split())
 
 
 def test_an_interrupt_ends_with_one_line_and_130(tmp_path: Path) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,12 +13,25 @@ from kernelworks_build.action import Action, ActionResult, JobUsage, Limits, Mou
 from kernelworks_build.compile import CompileSpec
 from kernelworks_build.compiling import compile_units
 from kernelworks_build.job import Workplace
-from kernelworks_build.progress import SILENT
+from kernelworks_build.progress import Advance, SilentProgress
 from kernelworks_build.toolchain.lock import LockSet
 from kernelworks_build.toolchain.tree import digest_of
 
 KILLED = "g++: fatal error: Killed signal terminated program cc1plus\n"
 SECONDS = {"a": 1.0, "b": 3.0, "c": 2.0}
+
+
+class Listener(SilentProgress):
+    """Hears how long each compile takes, as far as that is known."""
+
+    def __init__(self) -> None:
+        self.seconds: list[float | None] = []
+
+    @contextmanager
+    def task(self, label: str, total: int | None, unit: str, seconds: float | None = None) -> Iterator[Advance]:
+        self.seconds.append(seconds)
+        with super().task(label, total, unit) as advance:
+            yield advance
 
 
 @dataclass
@@ -27,6 +41,7 @@ class Machine:
     too_large: frozenset[str] = frozenset()
     runs: list[tuple[str, str]] = field(default_factory=list)
     made: list[list[str]] = field(default_factory=list)
+    listener: Listener = field(default_factory=Listener)
     name: str = "machine"
     hermetic: bool = True
 
@@ -70,7 +85,7 @@ def compile_with(tmp_path: Path) -> Callable[[Machine, Mapping[str, str]], Path]
         spec = CompileSpec("k.so", {"units": entries}, unit_memory=1 << 20)
         source = Tree(digest_of(work / "src"), work / "src")
         action = Action(("sh",), (), (Mount("/src", source),), ("k.so",), Limits(1 << 30, 60))
-        place = Workplace(tmp_path / "cache", LockSet({}), machine, SILENT, tmp_path / "logs", jobs=2)
+        place = Workplace(tmp_path / "cache", LockSet({}), machine, machine.listener, tmp_path / "logs", jobs=2)
         return compile_units(action, spec, place, work, "compile").result.build_dir
 
     return run
@@ -91,6 +106,22 @@ def test_what_took_longest_before_starts_first(compile_with: Callable[[Machine, 
     compile_with(machine, {})
     compile_with(machine, {"a": "edited", "b": "edited", "c": "edited"})
     assert [order for _, order in machine.runs] == ["012", "120"]
+
+
+def test_how_long_a_compile_takes_is_told_where_every_unit_was_compiled_before(
+    compile_with: Callable[[Machine, Mapping[str, str]], Path],
+) -> None:
+    machine = Machine()
+    compile_with(machine, {})
+    compile_with(machine, {"a": "edited", "b": "edited"})
+    assert machine.listener.seconds == [None, 3.0]  # two at once
+
+
+def test_after_memory_ran_out_the_rest_is_told(compile_with: Callable[[Machine, Mapping[str, str]], Path]) -> None:
+    compile_with(Machine(), {})
+    machine = Machine(too_large=frozenset("a"))
+    compile_with(machine, {"a": "edited", "b": "edited"})
+    assert machine.listener.seconds == [3.0, 1.0]
 
 
 def test_a_damaged_entry_costs_time_and_nothing_else(

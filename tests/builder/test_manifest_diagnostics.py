@@ -445,7 +445,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=80, deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=80)
 @given(st.dictionaries(KEYS, VALUES, max_size=6), VALUES, st.sampled_from(["edition = 5", "universal = true", "x = 1"]))
 def test_any_toml_document_is_judged_with_one_line_per_fault_at_a_place_inside_it(
     document: dict[str, str], name: str, more: str

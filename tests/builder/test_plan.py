@@ -148,9 +148,39 @@ def test_a_pattern_selects_variants_and_one_that_matches_none_is_an_error() -> N
 
 def test_who_selects_variants_hears_of_what_is_left_out_of_these_alone() -> None:
     old = plan(locks=LOCKS - {"cuda-12.4", "cuda-13.2"})
-    assert {item.subject for item in old.select([CUDA]).skipped} == set()
+    assert {item.subject for item in old.select([CUDA]).asked_for.skipped} == set()
     with pytest.raises(PlanError, match=rf"matches `{CUDA_124}`\nnot built: `{CUDA_124}`: `cuda-12.4` is not locked"):
         old.select([CUDA_124])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "selected", "subject"),
+    [
+        ('backends = ["cpu", "cuda"]', 'backends = ["cpu"]', [], "cuda"),
+        ("[torch]", '[general.cuda]\nminver = "13.1"\n\n[torch]', [], CUDA),
+        ('cuda-flags = ["-std', 'cuda-minver = "13.1"\ncuda-flags = ["-std', [], CUDA),
+        ("", "", [CUDA], CPU),
+    ],
+)
+def test_what_the_author_leaves_out_is_told_apart_from_what_cannot_be_built(
+    old: str, new: str, selected: list[str], subject: str
+) -> None:
+    locks = LOCKS - {"cuda-12.4"}
+    found = plan(MANIFEST.replace(old, new, 1), locks).select(selected)
+    assert subject in [item.subject for item in found.skipped if item.by == "author"]
+    assert subject in [one for subjects in found.reasons["not asked for"].values() for one in subjects]
+    assert not any(item.by == "author" for item in found.asked_for.skipped)
+    whole = plan(locks=locks)
+    assert [(item.subject, item.by) for item in whole.skipped] == [(CUDA_124, "builder")]
+    assert whole.asked_for == whole
+
+
+def test_the_torch_releases_that_the_author_bounds_are_left_out_by_the_author() -> None:
+    text = MANIFEST.split("[torch.stable-abi]", maxsplit=1)[0].replace("[torch]", '[torch]\nminver = "2.13"')
+    text += '[kernel.relu_cpu]\nbackend = "cpu"\ndepends = ["torch"]\nsrc = ["cpu/relu.cpp"]\n'
+    found = plan(text.replace('["cpu", "cuda"]', '["cpu"]'), LOCKS - {"torch-2.14.1"}).skipped
+    by = {item.subject: item.by for item in found}
+    assert (by["cpu, torch 2.12.1"], by["cpu, torch 2.14.1"]) == ("author", "builder")
 
 
 def test_what_is_left_out_for_the_same_reason_is_told_in_one_line() -> None:

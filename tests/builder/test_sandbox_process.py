@@ -24,7 +24,7 @@ def shell(script: str, log: Path, limits: Limits = ROOMY, lines: list[str] | Non
 
 
 def ends(pid: int) -> bool:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 300
     while Path(f"/proc/{pid}").exists():
         if time.monotonic() > deadline:
             return False
@@ -86,12 +86,15 @@ def test_python_s_ignored_signals_are_not_inherited(tmp_path: Path) -> None:
 
 
 def test_the_wall_limit_ends_the_command_and_what_it_left_behind(tmp_path: Path) -> None:
-    limits = Limits(memory_bytes=ROOMY.memory_bytes, wall_seconds=1)
+    for seconds in (1, 10, 100):  # a slow machine needs longer to begin
+        limits = Limits(memory_bytes=ROOMY.memory_bytes, wall_seconds=seconds)
 
-    verdict = shell("(setsid sleep 60 & echo $!); sleep 60", tmp_path / "log", limits)
+        verdict = shell("(setsid sleep 600 & echo $!); sleep 600", tmp_path / "log", limits)
 
-    assert (verdict.exit_code, verdict.timed_out, verdict.out_of_memory) == (-signal.SIGKILL, True, False)
-    assert ends(int((tmp_path / "log").read_text()))
+        assert (verdict.exit_code, verdict.timed_out, verdict.out_of_memory) == (-signal.SIGKILL, True, False)
+        if left := (tmp_path / "log").read_text():
+            break
+    assert ends(int(left))
 
 
 def test_the_memory_limit_is_for_the_sum_of_all_processes(tmp_path: Path) -> None:
@@ -104,7 +107,7 @@ def test_the_memory_limit_is_for_the_sum_of_all_processes(tmp_path: Path) -> Non
 
 
 def test_a_process_that_outlives_the_command_is_ended_with_it(tmp_path: Path) -> None:
-    verdict = shell("(setsid sleep 60 & echo $!)", tmp_path / "log")
+    verdict = shell("(setsid sleep 600 & echo $!)", tmp_path / "log")
 
     assert verdict.exit_code == 0
     assert ends(int((tmp_path / "log").read_text()))
@@ -118,7 +121,7 @@ def test_a_listener_that_raises_ends_the_command_and_is_heard(tmp_path: Path) ->
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        supervise(["sh", "-c", "echo $$; sleep 60"], {"PATH": "/usr/bin:/bin"}, ROOMY, tmp_path / "log", stop)
+        supervise(["sh", "-c", "echo $$; sleep 600"], {"PATH": "/usr/bin:/bin"}, ROOMY, tmp_path / "log", stop)
 
     assert ends(pids[0])
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from math import inf
+
 import pytest
 
-from kernelworks_build.schedule import available_memory, cores, parallel_units
+from kernelworks_build.schedule import available_memory, cores, duration, parallel_units
 
 GIB = 1 << 30
 
@@ -31,3 +33,13 @@ def test_cores_and_memory_both_limit_and_one_always_runs(
 def test_this_machine_has_a_core_and_some_memory() -> None:
     assert cores() >= 1
     assert available_memory() > 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("units", "at_once", "expected"),
+    [([], 4, 0), ([3, 2, 2], 1, 7), ([2, 2, 3], 2, 4), ([1, 9], 8, 9), ([1, inf], 2, None)],
+)
+def test_how_long_units_take_is_known_from_what_each_took_or_not_at_all(
+    units: list[float], at_once: int, expected: float | None
+) -> None:
+    assert duration(units, at_once) == expected

@@ -56,7 +56,7 @@ def test_a_venv_without_pip_is_repaired_and_a_whole_one_is_left_alone(work: Path
 
 
 def test_where_apt_knows_no_debian_archive_the_package_that_names_one_is_installed(work: Path) -> None:
-    wanted = "apt-get install -y python-apt-common"
+    wanted = "apt-get -o Acquire::Retries=3 install -y python-apt-common"
     assert wanted in calls(work, "Ubuntu http://ubuntu.invalid/ubuntu")
     assert wanted not in calls(work, "Debian http://deb.invalid/debian")
     assert wanted not in calls(work, "Ubuntu http://ubuntu.invalid/ubuntu", KERNELWORKS_DEB_MIRROR="file:///x")

@@ -43,10 +43,10 @@ _REMEDIES = {
 class _Commands(TyperGroup):
     """Imports a command when it is called: `plan` does not wait for what `audit` needs."""
 
-    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002  # the signature is typer's
-        return list(COMMANDS)
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**{**given, "commands": dict.fromkeys(COMMANDS)})
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002  # the signature is typer's
         if cmd_name not in COMMANDS:
             return None
         module = import_module(f"{__name__}.{cmd_name}")
@@ -66,7 +66,6 @@ class _Commands(TyperGroup):
 
 app = typer.Typer(
     cls=_Commands,
-    no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -93,11 +92,12 @@ def main() -> None:
     """Run the program and exit: 0, the code of the error's family (2: a wrong command line), 130 after an interrupt."""
     as_json = _wants_json(sys.argv[1:])
     try:
-        sys.exit(app(standalone_mode=not as_json))  # typer shows a wrong command line itself, but not as JSON
+        sys.exit(app(sys.argv[1:] or ["--help"], standalone_mode=False))  # what is wrong is told below, as all else
     except KernelworksError as error:
         _fail(error, as_json=as_json)
     except _CommandLineError as error:
-        _fail(UsageError(error.format_message(), hint=f"see `{error.ctx.command_path} --help`"), as_json=as_json)
+        program = error.ctx.command_path if error.ctx else "kernel-build"
+        _fail(UsageError.of_command_line(error.format_message(), program), as_json=as_json)
     except OSError as error:
         _fail(_host_error(_first_of(error)), as_json=as_json)
 

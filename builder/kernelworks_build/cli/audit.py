@@ -32,7 +32,7 @@ def command(
     for wheel in wheels:
         with TemporaryDirectory(prefix="kernelworks-") as temporary:
             claims, package = unpack_wheel(wheel, Path(temporary))
-            report = audit(claims, package, lambda release: symbols(locks.symbol_list(release)))
+            report = audit(claims, package, lambda lock: symbols(locks.symbol_list(lock)))
             imported = (import_check(claims, package),) if run else ()
             reports[wheel] = replace(report, results=(*report.results, *imported))
     if as_json:

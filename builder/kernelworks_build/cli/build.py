@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from kernelworks.model.variant_name import format_version
-from kernelworks.settings import cache_root
+from kernelworks.settings import cache_root, shared_caches
 from kernelworks_build.audit.report import NOT_CHECKED
-from kernelworks_build.build import Built, build_all, write_dist
+from kernelworks_build.build import Built, build_all, require_ours, write_dist
 from kernelworks_build.cli.console import (
     JsonOption,
     live_progress,
@@ -23,6 +23,7 @@ from kernelworks_build.job import Project, Workplace
 from kernelworks_build.sandbox import executor
 from kernelworks_build.source import uncommitted
 from kernelworks_build.usage import in_use
+from kernelworks_build.writable import require_writable
 
 
 def command(
@@ -48,10 +49,13 @@ def command(
     project = project.absolute()
     out = (out or project / DIST).absolute()
     manifest, plan, locks = open_plan(project, variant, arch)
+    require_ours(out)
+    require_writable(out)
     with live_progress() as progress, in_use(cache_root()):
-        for line in plan.explained():
+        for line in plan.asked_for.explained():
             progress.note(line)
-        workplace = Workplace(cache_root(), locks, executor(sandbox), progress, out / "logs", jobs, unit_cache)
+        runner, shared = executor(sandbox, locks), shared_caches()
+        workplace = Workplace(cache_root(), locks, runner, progress, out / "logs", jobs, unit_cache, shared)
         source = Project.read(project, manifest, workplace.store)
         if source.source.dirty:
             progress.note(f"not committed: {', '.join(uncommitted(project, source.files))}")

@@ -21,7 +21,6 @@ _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 group = typer.Typer(
     name="cache",
     help="See and clean the cache of downloads, toolchains and results.",
-    no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
 )

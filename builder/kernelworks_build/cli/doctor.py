@@ -22,8 +22,9 @@ def command(
     sandbox: Annotated[str, typer.Option("--sandbox", help="bwrap, nix, or none.", metavar="NAME")] = "bwrap",
     as_json: JsonOption = False,
 ) -> None:
-    """Check the sandbox, memory, disk, locks and package indexes; the exit code says whether a build can work."""
-    checks = check_up(cache_root(), open_locks(project), executor(sandbox), Origins())
+    """Say whether this machine can build: sandbox, disk, network. So does the exit code."""
+    locks = open_locks(project)
+    checks = check_up(cache_root(), locks, executor(sandbox, locks), Origins())
     if as_json:
         print_json({"checks": [check.to_json() for check in checks]})
     else:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from kernelworks.errors import UsageError
-from kernelworks.settings import cache_root
+from kernelworks.settings import cache_root, shared_caches
 from kernelworks_build.cli.console import JsonOption, live_progress, note, print_json
 from kernelworks_build.cli.project import ArchOption, ProjectArgument, VariantOption, open_plan
 from kernelworks_build.errors import PlanError
@@ -18,6 +18,7 @@ from kernelworks_build.matrix import Matrix
 from kernelworks_build.nix_export import export
 from kernelworks_build.sandbox import executor
 from kernelworks_build.usage import in_use
+from kernelworks_build.writable import require_writable
 
 
 def command(
@@ -32,13 +33,14 @@ def command(
     ] = True,
     as_json: JsonOption = False,
 ) -> None:
-    """Write the compiled variants of the plan as a folder in which `nix-build -A kernels` makes their libraries."""
+    """Write variants as a folder that nix builds. `nix-build -A kernels` there makes their libraries."""
     project, out = project.absolute(), out.absolute()
     if out.is_dir() and any(out.iterdir()):
         raise UsageError(f"`{out}` is not empty", hint="name another folder by `--out`", path=out)
     manifest, plan, locks = open_plan(project, variant, arch)
+    require_writable(out)
     with live_progress() as progress, in_use(cache_root()):
-        workplace = Workplace(cache_root(), locks, executor("bwrap"), progress, out)
+        workplace = Workplace(cache_root(), locks, executor("bwrap"), progress, out, shared=shared_caches())
         source = Project.read(project, manifest, workplace.store)
         jobs = [Job.of(source, planned, Matrix.load()) for planned in plan.variants]
         actions = {job.planned.name: action_of(job, job.spec, workplace) for job in jobs if job.spec}

@@ -26,7 +26,7 @@ def command(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Create a kernel that builds, is tested and does something useful."""
+    """Create a kernel that builds, has tests, and is of use."""
     folder = create(name, template, directory, [one.strip() for one in backends.split(",") if one.strip()])
     if as_json:
         print_json({"folder": str(folder), "template": template})

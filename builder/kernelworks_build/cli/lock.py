@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from kernelworks.errors import UsageError
-from kernelworks.settings import cache_root
+from kernelworks.settings import cache_root, shared_caches
 from kernelworks_build.cli.console import (
     JsonOption,
     live_progress,
@@ -16,7 +16,7 @@ from kernelworks_build.cli.console import (
     note,
     print_json,
 )
-from kernelworks_build.cli.project import LOCKS, ProjectArgument
+from kernelworks_build.cli.project import LOCKS, ProjectArgument, open_locks
 from kernelworks_build.matrix import Matrix
 from kernelworks_build.sandbox import executor
 from kernelworks_build.toolchain.fetch import Fetcher
@@ -24,6 +24,7 @@ from kernelworks_build.toolchain.origins import Origins
 from kernelworks_build.toolchain.relock import relock
 from kernelworks_build.toolchain.store import TreeStore
 from kernelworks_build.usage import in_use
+from kernelworks_build.writable import require_writable
 
 
 def command(
@@ -75,10 +76,11 @@ def command(
             hint="name something, like `--torch 2.14.1` or `--tools`; `kernel-build lock --help` lists all that can be",
         )
     folder = out or project / LOCKS
+    require_writable(folder)
     with live_progress() as progress, in_use(cache_root()):
-        fetcher = Fetcher(cache_root(), Origins(), progress)
+        fetcher = Fetcher(cache_root(), Origins(), progress, shared=shared_caches())
         store = TreeStore(cache_root() / "trees", progress)
-        runner = executor(sandbox)
+        runner = executor(sandbox, open_locks(project))
         locks = [
             relock(name, folder, store=store, fetcher=fetcher, executor=runner, progress=progress) for name in names
         ]

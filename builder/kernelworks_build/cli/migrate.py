@@ -24,7 +24,7 @@ def command(
     check: Annotated[bool, typer.Option("--check", help="Write nothing; fail where there is something to do.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Rewrite build.toml in the newest edition of the format; comments and order stay, and the change is shown."""
+    """Rewrite build.toml in the newest edition of the format. Comments and order stay, and the change is shown."""
     path = project / MANIFEST
     found = migrate(manifest_bytes(project), str(path), license_id)
     changed = found.new != found.old

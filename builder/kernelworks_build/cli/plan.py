@@ -36,7 +36,7 @@ def command(
     ] = Format.TABLE,
     as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
 ) -> None:
-    """Print the variants that `build` would make, without making them."""
+    """Print the variants that `build` would make, and why not others."""
     _, plan, _ = open_plan(project, variant, arch)
     if output is Format.GITHUB:
         sys.stdout.write(f"{json.dumps({'include': list(map(_job, plan.variants))})}\n")  # outputs are lines there
@@ -89,5 +89,8 @@ def _document(plan: BuildPlan) -> dict[str, Any]:
             }
             for item in plan.variants
         ],
-        "skipped": [{"subject": item.subject, "reason": item.reason} for item in plan.skipped],
+        "skipped": [
+            {"subject": item.subject, "reason": item.reason, "by": item.by, "partial": item.partial}
+            for item in plan.skipped
+        ],
     }

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from kernelworks.settings import cache_root
+from kernelworks.settings import cache_root, shared_caches
 from kernelworks_build.cli.console import JsonOption, live_progress, note, print_json
 from kernelworks_build.cli.project import folder_of_manifest, open_locks, plan_project
 from kernelworks_build.errors import RebuildError
@@ -20,6 +20,7 @@ from kernelworks_build.sandbox import executor
 from kernelworks_build.toolchain.lock import LockSet
 from kernelworks_build.toolchain.store import TreeStore
 from kernelworks_build.usage import in_use
+from kernelworks_build.writable import require_writable
 
 
 def command(
@@ -38,14 +39,17 @@ def command(
     jobs: Annotated[int | None, typer.Option("--jobs", min=1, help="Translation units at once.", metavar="N")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Build a wheel again from the sources, locks and sandbox that it records, and compare every byte."""
+    """Build a wheel again, and compare every byte. Sources, locks and sandbox are those that it records."""
     record = Record.read(wheel)
+    if out:
+        require_writable(out)
     with TemporaryDirectory(prefix="kernelworks-") as temporary, live_progress() as progress, in_use(cache_root()):
         folder = (source or check_out(record, Path(temporary, "checkout"))).absolute()
         project = open_sources(record, folder, TreeStore(cache_root() / "trees", progress))
         locks = record.locks_over(open_locks(folder))
-        runner = executor(record.executor)
-        workplace = Workplace(cache_root(), locks, runner, progress, (out or Path(temporary)) / "logs", jobs)
+        logs = (out or Path(temporary)) / "logs"
+        runner = executor(record.executor, locks)
+        workplace = Workplace(cache_root(), locks, runner, progress, logs, jobs, shared=shared_caches())
         made = rebuild(record, project, _planned(record, project, locks), workplace, out or Path(temporary, "made"))
         require_equal(record, made)
     if as_json:

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from kernelworks.durable import replace_file
-from kernelworks.settings import cache_root
+from kernelworks.settings import cache_root, shared_caches
 from kernelworks_build.cli.console import JsonOption, live_progress, note, print_json
 from kernelworks_build.cli.passing import passing_on
 from kernelworks_build.cli.project import ArchOption, ProjectArgument, VariantOption, open_plan
@@ -42,15 +42,16 @@ def command(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Start a shell, or what follows `--`, where a variant is compiled: same compilers, files and folders.
+    """Run a shell, or what follows `--`, where a variant is compiled.
 
-    The sources are in /src, and `sh compile.sh` in /build compiles them. What is written is gone afterwards.
+    It has the same compilers, files and folders: the sources are in /src, and `sh compile.sh` in /build compiles them.
+    What is written is gone afterwards.
     """
     project = project.absolute()
     manifest, plan, locks = open_plan(project, variant, arch)
     with in_use(cache_root()):
         with live_progress() as progress:
-            workplace = Workplace(cache_root(), locks, Bwrap(), progress, project)
+            workplace = Workplace(cache_root(), locks, Bwrap(), progress, project, shared=shared_caches())
             job = Job.of(Project.read(project, manifest, workplace.store), plan.variants[0], Matrix.load())
             if job.spec is None:
                 raise PlanError(f"nothing is compiled for `{job.planned.name}`", variant=job.planned.name)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from kernelworks.settings import cache_root
+from kernelworks.settings import cache_root, shared_caches
 from kernelworks_build.cli.console import JsonOption, live_progress, megabytes, note, print_json
 from kernelworks_build.cli.project import ProjectArgument, open_locks
 from kernelworks_build.toolchain.fetch import Fetcher
@@ -19,8 +19,7 @@ from kernelworks_build.usage import in_use
 
 group = typer.Typer(
     name="toolchain",
-    help="Copy locked compilers and headers to and from a mirror: a folder or a URL.",
-    no_args_is_help=True,
+    help="Copy locked compilers and headers to and from a mirror.",
     add_completion=False,
     rich_markup_mode=None,
 )
@@ -39,7 +38,7 @@ def push_command(
     only: OnlyOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Copy what the locks pin to a mirror; KERNELWORKS_ARTIFACTS names it to later builds."""
+    """Copy what the locks pin to a mirror. KERNELWORKS_ARTIFACTS names it to later builds."""
     _copy(push, to, project, only, as_json=as_json)
 
 
@@ -51,7 +50,7 @@ def pull_command(
     only: OnlyOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Copy what the locks pin from a mirror into the cache; every byte is checked."""
+    """Copy what the locks pin from a mirror into the cache. Every byte is checked."""
     _copy(pull, source, project, only, as_json=as_json)
 
 
@@ -66,7 +65,8 @@ def _copy(
     locks = open_locks(project)
     chosen = [locks[name] for name in only or sorted(locks.locks)]
     with live_progress() as progress, in_use(cache_root()):
-        done = copy(chosen, mirror, Fetcher(cache_root(), Origins(), progress))
+        fetcher = Fetcher(cache_root(), Origins(), progress, shared=shared_caches())
+        done = copy(chosen, mirror, fetcher)
     if as_json:
         print_json(
             {

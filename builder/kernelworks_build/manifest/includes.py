@@ -1,4 +1,4 @@
-"""Which headers the sources of a kernel include: those that nobody lists, and those that are listed for nothing."""
+"""What the sources of a kernel include, against what is listed: neither may lack what the other has."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from kernelworks_build.manifest.diagnostics import Fault
 from kernelworks_build.manifest.document import Document
 from kernelworks_build.manifest.files import well_formed
 from kernelworks_build.manifest.positions import DocumentPath
+from kernelworks_build.manifest.unlisted import unlisted_sources
 from kernelworks_build.suffixes import HEADER_SUFFIXES
 
 __all__ = ["include_faults"]
@@ -59,11 +60,21 @@ def include_faults(document: Document, project: Path) -> Iterator[Fault]:
         if header not in listed:
             what = f"`{source.name}` includes `{header}`, which no `src` lists, so no build sees it"
             yield Fault("unlisted-header", source.path, what, f"list `{header}`, too", "warning")
+    yield from unlisted_sources(document, project, {*listed, *included})
+    for path, folder in _folders(document):
+        if not any(PurePosixPath(name).is_relative_to(folder) for name in listed):
+            what = f"no `src` lists a file below the include folder `{folder}`, so it is empty in a build"
+            yield Fault("empty-folder", path, what, "list its headers, or remove it", "warning")
     if any(source.computed for source in sources):
         return
     for header, path in listed.items():
         if header not in included and PurePosixPath(header).suffix in HEADER_SUFFIXES:
             yield Fault("unused-source", path, f"no source includes `{header}`", _UNUSED, "warning")
+
+
+def _folders(document: Document) -> Iterator[tuple[DocumentPath, str]]:
+    for table in document.unit_tables():
+        yield from well_formed(document, *table, "include")
 
 
 def _sources(document: Document, project: Path) -> Iterator[_Source]:

@@ -9,12 +9,9 @@ from kernelworks_build.claims import ID_MACRO
 from kernelworks_build.manifest.diagnostics import Diagnostic
 from kernelworks_build.manifest.files import source_files
 from kernelworks_build.manifest.model import Manifest
-from kernelworks_build.registrations import registrations_in
+from kernelworks_build.registrations import REMEDY_IN_CODE, REMEDY_IN_PYTHON, registrations_in
 
 __all__ = ["foreign_ops"]
-
-_IN_CODE = f"`{ID_MACRO}` stands for that of the build, and `TORCH_LIBRARY_EXPAND` takes it"
-_IN_PYTHON = "`add_op_namespace_prefix` of `._ops` puts that of the build before a name"
 
 
 def foreign_ops(manifest: Manifest, project: Path) -> Iterator[Diagnostic]:
@@ -24,5 +21,5 @@ def foreign_ops(manifest: Manifest, project: Path) -> Iterator[Diagnostic]:
             if found.namespace != ID_MACRO:
                 ops = ", ".join(f"`{op}`" for op in found.ops) or "ops"
                 what = f"registers {ops} in the namespace `{found.namespace}`, which all builds of a kernel share"
-                hint = _IN_PYTHON if name.endswith(".py") else _IN_CODE
+                hint = REMEDY_IN_PYTHON if name.endswith(".py") else REMEDY_IN_CODE
                 yield Diagnostic(str(project / name), found.line, found.column, "error", "op-namespace", what, hint)

@@ -40,7 +40,7 @@ class _Parser(argparse.ArgumentParser):
         super().__init__(allow_abbrev=False, **options)
 
     def error(self, message: str) -> NoReturn:
-        raise UsageError(message, hint=f"see `{self.prog} --help`")
+        raise UsageError.of_command_line(message, self.prog)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

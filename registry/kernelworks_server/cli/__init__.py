@@ -31,11 +31,12 @@ def main() -> None:
     """Run the program and exit: 0, or the code of the error's family; 2 for a wrong command line."""
     as_json = "--json" in sys.argv[1:]
     try:
-        sys.exit(app(standalone_mode=not as_json))  # typer shows a wrong command line itself, but not as JSON
+        sys.exit(app(sys.argv[1:] or ["--help"], standalone_mode=False))  # what is wrong is told below, as all else
     except KernelworksError as error:
         failure = error
     except _CommandLineError as error:
-        failure = UsageError(error.format_message(), hint=f"see `{error.ctx.command_path} --help`")
+        program = error.ctx.command_path if error.ctx else "kernel-registry"
+        failure = UsageError.of_command_line(error.format_message(), program)
     except OSError as error:
         failure = HostError(f"this system refuses: {error}", file=error.filename)
     except BaseError as error:

@@ -48,7 +48,7 @@ class Said:
 
 def group(text: str | None = None) -> typer.Typer:
     """An empty group of commands."""
-    return typer.Typer(help=text, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+    return typer.Typer(help=text, add_completion=False, pretty_exceptions_enable=False)
 
 
 def say(said: Said, *, as_json: bool) -> None:
