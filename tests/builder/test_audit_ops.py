@@ -12,10 +12,10 @@ import pytest
 from kernelworks.model.variant import BackendFacts, FrameworkFacts, Platform, PythonAbi
 from kernelworks_build.audit import audit
 from kernelworks_build.audit.importing import import_check
-from kernelworks_build.audit.report import FAIL, NOT_APPLICABLE, PASS
 from kernelworks_build.claims import Claims
 from kernelworks_build.errors import AuditError
 from kernelworks_build.registrations import read_registrations
+from kernelworks_build.verdicts import FAIL, NOT_APPLICABLE, PASS
 
 CLAIMS = Claims(
     name="torch-cpu",

@@ -9,10 +9,9 @@ from kernelworks.model.variant import DeviceArchs
 from kernelworks.model.variant_name import Version2, format_version
 from kernelworks_build.audit.rule import Finding, Rule, good
 from kernelworks_build.errors import AuditError
+from kernelworks_build.verdicts import FAIL, NOT_APPLICABLE, NOT_CHECKED, PASS
 
-__all__ = ["FAIL", "NOT_APPLICABLE", "NOT_CHECKED", "PASS", "Report", "RuleResult"]
-
-PASS, FAIL, NOT_APPLICABLE, NOT_CHECKED = "pass", "fail", "not applicable", "not checked"
+__all__ = ["Report", "RuleResult"]
 
 
 @dataclass(frozen=True)

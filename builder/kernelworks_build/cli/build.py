@@ -9,7 +9,6 @@ import typer
 
 from kernelworks.model.variant_name import format_version
 from kernelworks.settings import cache_root, shared_caches
-from kernelworks_build.audit.report import NOT_CHECKED
 from kernelworks_build.build import Built, build_all, require_ours, write_dist
 from kernelworks_build.cli.console import (
     JsonOption,
@@ -23,6 +22,7 @@ from kernelworks_build.job import Project, Workplace
 from kernelworks_build.sandbox import executor
 from kernelworks_build.source import uncommitted
 from kernelworks_build.usage import in_use
+from kernelworks_build.verdicts import NOT_CHECKED
 from kernelworks_build.writable import require_writable
 
 
