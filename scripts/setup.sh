@@ -6,6 +6,7 @@ set -eu
 python=${PYTHON:-python3}
 torch=${TORCH-torch==2.13.0}
 venv=${VENV:-.venv}
+apt="apt-get -o Acquire::Retries=3"
 
 say() { printf '%s\n' "setup: $*" >&2; }
 
@@ -16,7 +17,7 @@ as_root() {
 
 # install PACKAGE: by the package manager of this system, or say the command and fail
 install() {
-  if command -v apt-get >/dev/null; then command="apt-get install -y $1"
+  if command -v apt-get >/dev/null; then command="$apt install -y $1"
   elif command -v dnf >/dev/null; then command="dnf install -y $1"
   elif command -v pacman >/dev/null; then command="pacman -S --noconfirm $1"
   elif command -v zypper >/dev/null; then command="zypper install -y $1"
@@ -24,7 +25,7 @@ install() {
   fi
   say "$command"
   # shellcheck disable=SC2086  # the command is words
-  { ! command -v apt-get >/dev/null || as_root apt-get update -q; } >&2 && as_root $command >&2 || {
+  { ! command -v apt-get >/dev/null || as_root $apt update -q; } >&2 && as_root $command >&2 || {
     say "$1 is missing and could not be installed from here; please run: sudo $command"
     exit 1
   }
@@ -43,9 +44,10 @@ if ! "$venv/bin/python" -m pip --version >/dev/null 2>&1; then
   "$python" -m venv "$venv" 2>/dev/null || { rm -rf "$venv"; install python3-venv; "$python" -m venv "$venv"; }
 fi
 
-# pip shows its progress on a terminal and only its errors elsewhere
+# pip shows its progress on a terminal and only its errors elsewhere; what was cut in the middle is fetched once more
 pip() {
-  if [ -t 2 ]; then "$venv/bin/python" -m pip install "$@"; else "$venv/bin/python" -m pip install -qq "$@"; fi
+  [ -t 2 ] || set -- -qq "$@"
+  "$venv/bin/python" -m pip install "$@" || { say "trying again"; "$venv/bin/python" -m pip install "$@"; }
 }
 
 wanted="$torch $(cksum pyproject.toml)"

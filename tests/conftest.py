@@ -1,14 +1,31 @@
-"""What the tests of all packages share: environments of their own for stock programs."""
+"""What the tests of all packages share: the same world wherever they run, and environments for stock programs."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
+import hypothesis
 import pytest
+
+hypothesis.settings.load_profile("ci")  # equal examples in every run; `--hypothesis-profile=default` looks for new ones
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _anywhere() -> Iterator[None]:
+    """What people and CI set for themselves changes no test: colours, widths, the umask, a proxy before loopback."""
+    before = os.umask(0o022)
+    with pytest.MonkeyPatch.context() as world:
+        for name in ("FORCE_COLOR", "GITHUB_ACTIONS", "NO_COLOR", "PY_COLORS", "COLUMNS", "LINES", "TERMINAL_WIDTH"):
+            world.delenv(name, raising=False)
+        for name in ("NO_PROXY", "no_proxy"):
+            world.setenv(name, ",".join(filter(None, (os.environ.get(name), "127.0.0.1", "localhost"))))
+        yield
+    os.umask(before)
 
 
 @pytest.fixture(scope="session")

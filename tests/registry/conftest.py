@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import hypothesis
 import pytest
 
 from kernelworks import api, load
@@ -31,9 +30,6 @@ from kernelworks.model.variant import (
 )
 from kernelworks.transport import directory_layout as layout
 from kernelworks.transport.repo_id import version_ref
-
-hypothesis.settings.register_profile("registry", deadline=None, max_examples=50, database=None)
-hypothesis.settings.load_profile("registry")
 
 HOST = HostEnv(
     python=sys.version_info[:2],

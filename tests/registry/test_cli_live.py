@@ -20,11 +20,13 @@ def at_a_terminal(**environment: str) -> tuple[str, str]:
         check=True,
         env={**os.environ, **environment},
     )
-    os.write(theirs, b".")  # so that there is something to read
-    seen = os.read(ours, 100_000).decode()
+    os.write(theirs, b"\0")  # the end: what was written comes in pieces
+    seen = b""
+    while not seen.endswith(b"\0"):
+        seen += os.read(ours, 100_000)
     for descriptor in (ours, theirs):
         os.close(descriptor)
-    return done.stdout, seen.removesuffix(".")
+    return done.stdout, seen.decode().removesuffix("\0")
 
 
 def test_a_terminal_shows_what_is_being_read_in_one_line_that_is_gone_at_the_end(registry: Any, pack: Any) -> None:

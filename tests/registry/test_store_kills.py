@@ -90,7 +90,9 @@ def test_what_killed_processes_leave_is_never_torn_and_never_in_the_way(
     kernel = cache / "kernels" / variant.wheel.sha256
     chance = random.Random(11)  # spreads instants
     left = dict.fromkeys((part, wheel, kernel), 0)
-    for sight in itertools.islice(itertools.cycle((cache, part, wheel, kernel)), KILLS):
+    for number, sight in enumerate(itertools.cycle((cache, part, wheel, kernel))):
+        if number >= KILLS and (all(left.values()) or number >= 10 * KILLS):  # chance gets more chances
+            break
         if kernel.exists():
             shutil.rmtree(cache)
         process = processes.start(LOAD)
@@ -105,7 +107,7 @@ def test_what_killed_processes_leave_is_never_torn_and_never_in_the_way(
         assert not wheel.exists() or hash_file(wheel)[1] == wheel.name
         assert not kernel.exists() or tuple(list_tree(kernel)) == variant.files
     assert processes.start(LOAD).communicate() == ("\n42\n", "")
-    assert all(left[path] for path in (part, wheel, kernel)), "no kill fell into a download, an unpack or an import"
+    assert all(left.values()), "no kill fell into a download, an unpack or an import"
 
 
 @pytest.mark.parametrize("lock", ["lambda *_: None", "lambda *_: os.close(-1)"], ids=["lies", "fails"])

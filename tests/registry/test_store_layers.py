@@ -135,6 +135,9 @@ def open_wheel():
     with (root / "downloads").open("a") as file:
         file.write("x")
     time.sleep(0.2)  # so that the others come while it is being fetched
+    end = time.monotonic() + 60
+    while sys.argv[3] != "hold" and (root / "downloads").stat().st_size < 2 and time.monotonic() < end:
+        time.sleep(0.001)
     return (root / "wheel").open("rb")
 
 children = []

@@ -342,7 +342,7 @@ def test_a_member_without_a_name_is_refused(tmp_path: Path, variant: Variant) ->
         Store(tmp_path).get(listed(variant, nameless), opener(nameless), ORIGIN)
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(method=st.sampled_from(list(METHODS.values())), data=st.data())
 def test_a_published_wheel_that_is_no_sound_archive_is_an_error_of_verification(
     variant: Variant, method: int, data: st.DataObject

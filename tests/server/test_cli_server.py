@@ -142,6 +142,8 @@ def test_a_port_in_use_costs_nothing_but_an_error(tmp_path: Path) -> None:
     [
         (("trust", "absent"), 30, "no organisation is called `absent`"),
         (("gc", "--hours", "many"), 2, "should be a valid number"),
+        (("tokn", "list"), 2, "no such command `tokn`"),
+        (("user", "add"), 2, "missing argument `name`"),
     ],
 )
 def test_refusals_have_words_and_the_code_of_their_family(
@@ -149,6 +151,7 @@ def test_refusals_have_words_and_the_code_of_their_family(
 ) -> None:
     plain = run(*arguments, root=tmp_path)
     assert (plain.returncode, plain.stdout) == (code, "")
+    assert plain.stderr.startswith("error: ")
     assert words in plain.stderr
     as_json = run(*arguments, "--json", root=tmp_path)
     assert as_json.returncode == code

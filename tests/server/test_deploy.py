@@ -15,6 +15,7 @@ import ssl
 import subprocess
 import sys
 import sysconfig
+import time
 import urllib.request
 import venv
 from collections.abc import Iterator
@@ -140,8 +141,8 @@ def nginx(tmp_path: Path, server: Server) -> Iterator[tuple[str, ssl.SSLContext]
     files = ["-keyout", str(tmp_path / "kernel-registry.key"), "-out", str(tmp_path / "kernel-registry.crt")]
     make = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", *subject, *files]
     subprocess.run(make, check=True, capture_output=True)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    held = socket.create_server(("127.0.0.1", 0))
+    port = held.getsockname()[1]
     site = (DEPLOY / "nginx.conf").read_text()
     for ours, here in (
         ("127.0.0.1:8000", server.url.removeprefix("http://")),
@@ -159,14 +160,11 @@ def nginx(tmp_path: Path, server: Server) -> Iterator[tuple[str, ssl.SSLContext]
     )
     command = ["nginx", "-e", "stderr", "-c", str(config)]
     subprocess.run([*command, "-t"], check=True)
-    with subprocess.Popen(command) as process:
+    with held:  # nginx inherits it, as from one that it replaces: nobody else can take the port, and who asks waits
+        environment = {**os.environ, "NGINX": f"{held.fileno()};"}
+        process = subprocess.Popen(command, env=environment, pass_fds=[held.fileno()])
+    with process:
         try:
-            while process.poll() is None:
-                try:
-                    socket.create_connection(("127.0.0.1", port)).close()
-                    break
-                except ConnectionRefusedError:
-                    continue
             yield (
                 f"https://localhost:{port}",
                 ssl.create_default_context(cafile=str(tmp_path / "kernel-registry.crt")),
@@ -217,5 +215,7 @@ def test_behind_nginx_addresses_are_those_that_clients_know_and_paths_stay_as_th
     ask(f"{url}/api/kernels/admin/relu/commit/main", "\n".join(map(json.dumps, lines)).encode())
     with caplog.at_level("INFO", logger="kernelworks_server.requests"):
         assert ask(f"{url}/kernels/admin/relu/resolve/main/a%20b/%252F%20%C3%A9") == content
-    (facts,) = [record.__dict__["facts"] for record in caplog.records if "facts" in record.__dict__]
+        while not (told := [record.__dict__["facts"] for record in caplog.records if "facts" in record.__dict__]):
+            time.sleep(0.001)  # it is logged when its answer is out
+    (facts,) = told
     assert facts["client"] == "127.0.0.1"  # not what the client claims to have come from

@@ -167,9 +167,10 @@ def test_counts_of_a_kernel_that_is_deleted_meanwhile_are_dropped_and_others_kep
     assert counted(services) == {"b": 1}
 
 
-def test_old_downloads_leave_the_month_but_not_the_plot(services: Services) -> None:
+def test_old_downloads_leave_the_month_but_not_the_plot(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
     repo = fill(services)
     today = now() // (86_400 * 1_000_000)
+    monkeypatch.setattr("kernelworks_server.downloads.now", lambda: today * 86_400 * 1_000_000)  # whatever comes
     with services.database.write() as connection:
         for age, count in ((0, 1), (29, 10), (30, 100), (90, 1_000)):
             row = {"repo": repo.id, "day": today - age, "variant": "a", "count": count}

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.server
 
 Run = Callable[..., Any]
 Environment = Callable[[str], Path]
-LARGE = 200 << 20
+LARGE = 80 << 20  # more than the 64 MiB of a xorb
 UPLOADS = {"hub-1.20": "model", "hub-1.33": "model", "hub-2.3": "kernel", "hub-newest": "kernel"}
 """What kind of repository each release uploads to: those before 2.3 refuse kernels themselves."""
 SENT = {"xet": "/xet/", "lfs": "/api/lfs/"}
@@ -46,7 +46,7 @@ def _nothing_large_stays(tmp_path: Path) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A binary file of 200 MB that cannot be compressed."""
+    """A binary file of that size that cannot be compressed."""
     path = tmp_path_factory.mktemp("large") / "_ops.abi3.so"
     noise = random.Random(0)
     with path.open("wb") as file:

@@ -76,6 +76,7 @@ def test_every_answer_is_as_documented_whatever_is_asked(
             *("--url", server.url, "--header", f"Authorization: Bearer {token}", "--warnings", "off"),
             *("--checks", f"{checks},response_headers_conformance", "--phases", "fuzzing"),
             *("--max-examples", "20", "--seed", "1", "--no-shrink"),
+            *("--request-timeout", "300", "--suppress-health-check", "too_slow"),  # it is no race
         ],
         cwd=tmp_path,
         capture_output=True,

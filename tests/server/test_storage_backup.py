@@ -147,7 +147,7 @@ def test_an_archive_is_the_registry_at_one_moment_while_others_commit(
     try:
         for path in (tmp_path / "1", tmp_path / "2"):
             count = len(committed)
-            while len(committed) < count + 3:
+            while len(committed) < count + 3 and worker.is_alive():
                 done.wait(0.01)
             exported(services, path)
     finally:

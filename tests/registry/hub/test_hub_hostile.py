@@ -93,16 +93,31 @@ def failing(handler: Handler) -> None:
     handler.send(b"", status=503)
 
 
-def silent(_: Handler) -> None:
-    time.sleep(1)
+def silent(handler: Handler) -> None:
+    handler.rfile.read(1)  # until the client hangs up
 
 
 def dripping(handler: Handler) -> None:
     handler.send_response(200)
     handler.end_headers()
-    for _ in range(50):
+    while True:  # until the client hangs up
         handler.wfile.write(b" ")
         time.sleep(0.05)
+
+
+def hurried(limits: pytest.MonkeyPatch, ending: str) -> Callable[..., Any]:
+    """How a client asks that has no patience with what has this ending, and all with the rest."""
+    ask = client.Client._ask
+
+    def hurry(self: client.Client, url: str, *arguments: Any) -> Any:
+        if url.endswith(ending):
+            limits.setattr(client, "_SILENCE", 0.2)
+            limits.setattr(client, "_DOCUMENT_SECONDS", 0.2)
+            limits.setattr(download, "_SECONDS", 0.1)
+            limits.setattr(download, "_SLOWEST", 10_000_000)
+        return ask(self, url, *arguments)
+
+    return hurry
 
 
 HOSTILE = {
@@ -154,15 +169,14 @@ def test_a_hostile_answer_is_told_and_leaves_nothing_that_is_loaded(
     hub: Hub, pack: Pack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     ending: str, fault: Callable[[Handler], None], error: type[Exception], words: str,
 ) -> None:  # fmt: skip
-    monkeypatch.setattr(client, "_SILENCE", 0.2)
-    monkeypatch.setattr(client, "_DOCUMENT_SECONDS", 0.2)
-    monkeypatch.setattr(download, "_SECONDS", 0.1)
-    monkeypatch.setattr(download, "_SLOWEST", 10_000_000)
     monkeypatch.setattr(client, "_MAX_DOCUMENT", 1 << 20)
     hub.publish(1, wheel_of(pack))
     hub.misbehave(ending, fault)
-    with pytest.raises(error, match=words):
-        load()
+    with monkeypatch.context() as limits:
+        if fault in {silent, dripping}:
+            limits.setattr(client.Client, "_ask", hurried(limits, ending))
+        with pytest.raises(error, match=words):
+            load()
     assert get_loaded_kernels() == ()
     assert not list((tmp_path / "cache").glob("kernels/*"))
     hub.faults.clear()
