@@ -15,7 +15,7 @@ from kernelworks_build.action import Action, Limits, Mount, Tree
 from kernelworks_build.claims import ID_MACRO
 from kernelworks_build.errors import PlanError
 from kernelworks_build.manifest import Component, Manifest
-from kernelworks_build.manifest.model import Torch, TvmFfi
+from kernelworks_build.manifest.model import SEARCHED, Torch, TvmFfi
 from kernelworks_build.matrix import BackendRow, Framework
 from kernelworks_build.plan import PlannedVariant
 from kernelworks_build.suffixes import HOST_SUFFIXES
@@ -216,9 +216,9 @@ def _include_flags(include: Iterable[str], part: str, planned: PlannedVariant, r
         *([f"/opt/python/include/python{format_version(planned.python)}"] if planned.python else ()),
         *row.include_dirs,
     ]
-    own = [f"-I/src/{folder}" if folder != "." else "-I/src" for folder in include]
+    own = [f"-I/src/{folder}" if folder != "." else "-I/src" for folder in (*include, *SEARCHED)]
     system = chain.from_iterable(("-isystem", folder) for folder in system_folders)
-    return [*own, "-I/src", *system]
+    return [*own, *system]
 
 
 def _author_flags(flags: Iterable[str]) -> list[str]:

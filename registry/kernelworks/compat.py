@@ -18,7 +18,7 @@ from kernelworks.model.cpu_features import single_flags
 from kernelworks.model.variant import BackendFacts, DeviceArchs, FrameworkFacts, Platform, PythonAbi, Variant
 from kernelworks.model.variant_name import Version2, format_version, parse_version
 
-__all__ = ["Accepted", "Rank", "Reason", "Rejected", "Verdict", "judge", "rank_of", "shortfalls"]
+__all__ = ["Accepted", "Rank", "Reason", "Rejected", "Verdict", "is_known", "judge", "rank_of", "shortfalls"]
 
 Rank = tuple[tuple[int, ...], str]
 """Sorts as `docs/resolution.md` says, the best first."""
@@ -92,6 +92,11 @@ def judge(variant: Variant, host: HostEnv, backend: str | None = None) -> Verdic
     )
     rank = rank_of(variant, _offer(host, wanted))
     return Rejected(variant, rank, reasons) if reasons else Accepted(variant, rank)
+
+
+def is_known(backend: BackendFacts) -> bool:
+    """Whether this version knows what `backend` needs."""
+    return backend.is_universal or backend.kind in registered()
 
 
 def rank_of(variant: Variant, offer: HostBackend | None = None) -> Rank:

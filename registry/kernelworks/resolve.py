@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kernelworks.compat import Accepted, Rank, Rejected, Verdict, judge, shortfalls
+from kernelworks.compat import Accepted, Rank, Rejected, Verdict, is_known, judge, shortfalls
 from kernelworks.errors import ResolveError
 from kernelworks.host import HostEnv
 from kernelworks.lookup import Absent
@@ -108,11 +108,14 @@ def no_fit(subject: str, tried: Sequence[tuple[str, Sequence[Verdict]]]) -> Reso
     )
 
 
-def _distance(verdict: Verdict) -> tuple[int, int, Rank]:
-    """Smaller is nearer: reasons that nobody here can mend count before those that have a remedy."""
+def _distance(verdict: Verdict) -> tuple[bool, int, int, Rank]:
+    """Smaller is nearer: what is for a backend that nobody here knows is farthest, which hides all other reasons.
+
+    Reasons that nobody here can mend count before those that have a remedy.
+    """
     reasons = verdict.reasons if isinstance(verdict, Rejected) else ()
     hopeless = sum(reason.remedy is None for reason in reasons)
-    return (hopeless, len(reasons), verdict.rank)
+    return (not is_known(verdict.variant.backend), hopeless, len(reasons), verdict.rank)
 
 
 def _hint(misses: Sequence[Rejected]) -> str:

@@ -431,6 +431,18 @@ def test_a_symbol_that_no_library_of_the_toolkit_exports_fails_and_one_of_a_libr
     assert verdict(report, "unversioned-symbols") == "fail"
 
 
+def test_a_library_of_cuda_that_torch_brings_is_left_open_and_one_that_it_does_not_bring_fails(shop: Workshop) -> None:
+    calls = "extern int cublasLtMatmul(void), cusolverDnCreate(void); "
+    calls += "int f(void) { return cublasLtMatmul() + cusolverDnCreate(); }"
+    shop.kernel(calls, shop.stub("libtorch_cuda.so"))
+    assert evidence(shop.audit(SILU_CUDA), "unversioned-symbols") == [
+        "no list has what the toolkit's library exports: `cublasLtMatmul`",
+        "nobody is known to bring `cusolverDnCreate` (`cusolverDnCreate`)",
+    ]
+    shop.kernel(calls)
+    assert "nobody is known to bring `cublasLtMatmul`" in evidence(shop.audit(SILU), "unversioned-symbols")[0]
+
+
 def test_the_archs_and_the_kernels_of_every_offload_bundle_are_the_evidence(shop: Workshop) -> None:
     shop.rocm_kernel("two-units")
     report = shop.audit(SILU_ROCM)

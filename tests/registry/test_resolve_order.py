@@ -190,3 +190,29 @@ def test_the_error_names_both_ways_out(variant: Variant) -> None:
         'to use `newer-gpu`, install it: `pip install "torch>=2.14"`;'
         ' or to use `for-the-cpu`, ask for it: `backend="cpu"`'
     )
+
+
+def test_a_variant_for_a_backend_that_nobody_knows_is_the_farthest_miss() -> None:
+    host = dataclasses.replace(HOST, backends=(HostBackend("cpu"),))
+    unknown, cuda = (
+        Variant(
+            name=f"torch-{kind}",
+            id="_demo",
+            framework=FrameworkFacts("none", None),
+            backend=BackendFacts(kind, None),
+            python_abi=PythonAbi("none", None),
+            platform=Platform("x86_64", "linux", None),
+            libraries=(),
+            torch_symbols=TorchSymbols(()),
+            python_depends=(),
+            wheel=FileEntry("wheels/demo.whl", 1, "0" * 64),
+            package="demo",
+            files=(),
+            lock="0" * 64,
+            hermetic=True,
+        )
+        for kind in ("abacus", "cuda")
+    )
+    verdicts = weigh([unknown, cuda], host)
+    assert [verdict.variant for verdict in verdicts] == [cuda, unknown]
+    assert "nearest is `torch-cuda`" in (no_fit("org/demo", [("version 1", verdicts)]).hint or "")

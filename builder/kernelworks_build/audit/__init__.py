@@ -36,7 +36,7 @@ def audit(
     """
     facts = read_folder(folder)
     torch = {release: symbols(torch_lock(release)) for release in claims.torch_releases}
-    toolkit = frozenset[str]().union(*map(symbols, _brought_toolkits(claims)))
+    toolkit = frozenset[str]().union(*map(symbols, _listed_toolkits(claims)))
     case = Case(facts, claims, Policy.load(), torch, toolkit, read_registrations(sources or folder))
     return Report(
         claims.name,
@@ -48,8 +48,8 @@ def audit(
     )
 
 
-def _brought_toolkits(claims: Claims) -> Iterator[str]:
-    """The lock of the claimed toolkit, where torch brings its libraries."""
+def _listed_toolkits(claims: Claims) -> Iterator[str]:
+    """The lock of the claimed toolkit, where torch brings its libraries and a list of them lies beside it."""
     kind, version = claims.backend.kind, claims.backend.version
-    if version and claims.torch_releases and kind in Policy.load().toolkit_symbols:
+    if version and claims.torch_releases and kind in Policy.load().listed_toolkits:
         yield f"{kind}-{format_version(version)}"

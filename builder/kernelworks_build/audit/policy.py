@@ -45,6 +45,7 @@ class Policy:
         tvm_ffi_symbols: Names of the C interface of tvm-ffi.
         torch_symbols: Names that are torch's, whether a release has them or not; the loader looks for the same.
         toolkit_symbols: Backend -> names of its toolkit's libraries that its builds of torch bring.
+        listed_toolkits: The backends whose toolkit has a list of what these export.
         unlisted_symbols: Backend -> those names of torch's and of the toolkit's that the lists say nothing of.
         unversioned: Weak references without a version that nobody need define.
     """
@@ -59,6 +60,7 @@ class Policy:
     tvm_ffi_symbols: re.Pattern[str]
     torch_symbols: re.Pattern[str]
     toolkit_symbols: Mapping[str, re.Pattern[str]]
+    listed_toolkits: frozenset[str]
     unlisted_symbols: Mapping[str, re.Pattern[str]]
     unversioned: frozenset[str]
 
@@ -79,6 +81,7 @@ class Policy:
             re.compile(symbols["tvm-ffi"]),
             symbol_pattern(),
             {backend: re.compile(pattern) for backend, pattern in symbols["toolkit"].items()},
+            frozenset(symbols["listed"]),
             {backend: re.compile("|".join(patterns)) for backend, patterns in symbols["unlisted"].items()},
             frozenset(symbols["unversioned"]),
         )

@@ -30,6 +30,7 @@ COMMANDS = (
 )
 
 _INTERRUPTED = 130  # as shells count SIGINT
+_PROGRAM = "kernel-build"  # however it was started
 _CommandLineError: Any = typer.BadParameter.__base__  # typer brings its own click, or takes the installed one
 _REMEDIES = {
     errno.EACCES: "give yourself the right to it, or name another file or folder",
@@ -92,11 +93,12 @@ def main() -> None:
     """Run the program and exit: 0, the code of the error's family (2: a wrong command line), 130 after an interrupt."""
     as_json = _wants_json(sys.argv[1:])
     try:
-        sys.exit(app(sys.argv[1:] or ["--help"], standalone_mode=False))  # what is wrong is told below, as all else
+        arguments = sys.argv[1:] or ["--help"]
+        sys.exit(app(arguments, prog_name=_PROGRAM, standalone_mode=False))  # what is wrong is told below, as all else
     except KernelworksError as error:
         _fail(error, as_json=as_json)
     except _CommandLineError as error:
-        program = error.ctx.command_path if error.ctx else "kernel-build"
+        program = error.ctx.command_path if error.ctx else _PROGRAM
         _fail(UsageError.of_command_line(error.format_message(), program), as_json=as_json)
     except OSError as error:
         _fail(_host_error(_first_of(error)), as_json=as_json)

@@ -11,6 +11,7 @@ from posixpath import normpath
 from kernelworks_build.manifest.diagnostics import Fault
 from kernelworks_build.manifest.document import Document
 from kernelworks_build.manifest.files import well_formed
+from kernelworks_build.manifest.model import SEARCHED
 from kernelworks_build.manifest.positions import DocumentPath
 from kernelworks_build.manifest.unlisted import unlisted_sources
 from kernelworks_build.suffixes import HEADER_SUFFIXES
@@ -79,7 +80,7 @@ def _folders(document: Document) -> Iterator[tuple[DocumentPath, str]]:
 
 def _sources(document: Document, project: Path) -> Iterator[_Source]:
     for table in document.unit_tables():
-        folders = (*(folder for _, folder in well_formed(document, *table, "include")), ".")
+        folders = (*(folder for _, folder in well_formed(document, *table, "include")), *SEARCHED)
         for path, name in well_formed(document, *table, "src"):
             text = (project / name).read_text(encoding="utf-8", errors="replace")
             near, far, computed = zip(*_DIRECTIVE.findall(text) or [("", "", "")], strict=True)

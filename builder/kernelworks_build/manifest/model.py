@@ -42,7 +42,10 @@ from kernelworks_build.manifest.grammar import (
 )
 from kernelworks_build.manifest.table import Table, kebab
 
-__all__ = ["FRAMEWORKS", "Framework", "General", "Hub", "Manifest", "Torch", "TorchNoarch", "TvmFfi"]
+__all__ = ["FRAMEWORKS", "SEARCHED", "Framework", "General", "Hub", "Manifest", "Torch", "TorchNoarch", "TvmFfi"]
+
+SEARCHED = ("csrc", ".")
+"""Folders that headers are searched in after those of `include`, unasked: public kernels count on it."""
 
 
 GeneralPackage = Annotated[str, OneOf("Python package", python_dependencies("general"))]

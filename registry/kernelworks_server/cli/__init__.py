@@ -20,6 +20,7 @@ from kernelworks_server.cli.command import group
 __all__ = ["app", "main"]
 
 _ROOMS = (serving, people, kernels, upkeep, archives)
+_PROGRAM = "kernel-registry"  # however it was started
 _CommandLineError: Any = typer.BadParameter.__base__  # typer brings its own click, or takes the installed one
 
 app = group("A Hub for kernels on your own machine.")
@@ -31,11 +32,12 @@ def main() -> None:
     """Run the program and exit: 0, or the code of the error's family; 2 for a wrong command line."""
     as_json = "--json" in sys.argv[1:]
     try:
-        sys.exit(app(sys.argv[1:] or ["--help"], standalone_mode=False))  # what is wrong is told below, as all else
+        arguments = sys.argv[1:] or ["--help"]
+        sys.exit(app(arguments, prog_name=_PROGRAM, standalone_mode=False))  # what is wrong is told below, as all else
     except KernelworksError as error:
         failure = error
     except _CommandLineError as error:
-        program = error.ctx.command_path if error.ctx else "kernel-registry"
+        program = error.ctx.command_path if error.ctx else _PROGRAM
         failure = UsageError.of_command_line(error.format_message(), program)
     except OSError as error:
         failure = HostError(f"this system refuses: {error}", file=error.filename)
