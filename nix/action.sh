@@ -11,7 +11,7 @@ if [ -p log ]; then exec 4> log; else exec 4>&2; fi
 
 # bubblewrap ends before the first process in its sandbox has. That one is a child of this shell then, which alone can
 # account for what it used: an orphan that is left to the end of nix's sandbox counts for nobody.
-while read -r orphans < "/proc/$$/task/$$/children" || [ "$orphans" ]; do "$busybox" sleep 0.01; done
+while read -r orphans < "/proc/$$/task/$$/children" || [ "${orphans-}" ]; do "$busybox" sleep 0.01; done
 [ -z "${failed-}" ] || exit "$failed"
 
 IFS='

@@ -72,6 +72,17 @@ def test_a_tree_of_our_own_comes_first(theirs: TreeStore, ours: TreeStore) -> No
     assert ours.get(digest) == ours.expected(digest) == own
 
 
+def test_a_tree_of_our_own_that_was_damaged_is_built_where_it_was_expected(theirs: TreeStore, ours: TreeStore) -> None:
+    digest = theirs.add(build).digest
+    own = TreeStore(ours.root).add(build)
+    where = ours.expected(digest)
+    (own.path / "bin" / "tool").chmod(0o755)
+    (own.path / "bin" / "tool").write_bytes(b"#!/bin/no\n")
+    assert ours.get(digest) is None
+    assert ours.add(build, digest) == where == ours.get(digest)
+    assert where.path.is_dir()
+
+
 def test_a_download_is_used_where_it_lies_once_its_bytes_are_proved(tmp_path: Path) -> None:
     shared = tmp_path / "theirs"
     place = shared / "artifacts" / ARTIFACT.sha256

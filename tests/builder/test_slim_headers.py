@@ -23,6 +23,7 @@ from kernelworks_build.sandbox.bwrap import Bwrap
 from kernelworks_build.toolchain.sysroot import CXX, ROOT
 from kernelworks_build.units.directives import without_comments
 from kernelworks_build.units.slim import deciding_macros, slim_set
+from kernelworks_build.units.texts import Texts
 
 
 @pytest.mark.parametrize(
@@ -58,6 +59,14 @@ def test_code_that_could_mean_something_else_with_them_is_not(code: str) -> None
     assert slim_set([without_comments(code.encode())]) is None
 
 
+@pytest.mark.parametrize("start", ["", "\ufeff", "/* why */ "])
+def test_a_file_is_reached_whatever_stands_before_its_include(tmp_path: Path, start: str) -> None:
+    (tmp_path / "a.cpp").write_text(f'{start}#include "b.h"\n')
+    (tmp_path / "b.h").write_text("#if FAST\n#endif\n")
+    reached = Texts.below(tmp_path).reached({"source": "/src/a.cpp"})
+    assert [text.path.name for text in reached] == ["a.cpp", "b.h"]
+
+
 @pytest.mark.parametrize(
     ("code", "macros"),
     [
@@ -69,6 +78,7 @@ def test_code_that_could_mean_something_else_with_them_is_not(code: str) -> None
         ("#ifdef __AVX2__\n#endif\n#elifdef FAST\n#endif", {"__AVX2__", "FAST"}),
         ("#if defined(__CUDA_ARCH__) and TORCH_VERSION_MAJOR >= 2 && __has_include(<a>)\n#endif", {"a"}),
         ("#define WIDE 1\nint x = FAST;", set()),
+        ("\ufeff#if FAST\n#endif", {"FAST"}),
     ],
 )
 def test_the_macros_that_decide_a_condition_are_those_that_it_asks_for_or_expands(code: str, macros: set[str]) -> None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from kernelworks.settings import cache_root
+from kernelworks.settings import cache_root, shared_caches
 from kernelworks_build.action import Action, ActionResult, Tree
 from kernelworks_build.errors import SandboxError
 from kernelworks_build.progress import SILENT
@@ -126,11 +126,12 @@ class Nix:
 
     @cached_property
     def _driver(self) -> Tree:
+        shared = shared_caches()
         return materialise(
             [DRIVER],
             locks=self._locks or LockSet.load(),
-            store=TreeStore(self._cache / "trees"),
-            fetcher=Fetcher(self._cache, Origins(), SILENT),
+            store=TreeStore(self._cache / "trees", shared=(other / "trees" for other in shared)),
+            fetcher=Fetcher(self._cache, Origins(), SILENT, shared=shared),
             executor=self,
             progress=SILENT,
         )[DRIVER]

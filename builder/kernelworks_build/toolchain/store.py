@@ -38,18 +38,21 @@ class TreeStore:
 
         It is read whole the first time and after any change that the file system tells of (size, times, inode).
         """
-        path = self.root / digest
-        if not path.is_dir():
-            return self._lent(digest)
-        if self._is_whole(path):
-            return Tree(digest, path)
-        remove(path)
-        return None
+        return self._own(digest) if (self.root / digest).is_dir() else self._lent(digest)
 
     def expected(self, digest: str) -> Tree:
         """The tree of that digest where `get` finds it, or where it will be once it is built."""
         path = self.root / digest
         return (None if path.is_dir() else self._lent(digest)) or Tree(digest, path)
+
+    def _own(self, digest: str) -> Tree | None:
+        path = self.root / digest
+        if not path.is_dir():
+            return None
+        if self._is_whole(path):
+            return Tree(digest, path)
+        remove(path)
+        return None
 
     def _lent(self, digest: str) -> Tree | None:
         there = (root / digest for root in self._shared)
@@ -78,7 +81,8 @@ class TreeStore:
             return self._build(build, None, relock)
         self.root.mkdir(parents=True, exist_ok=True)
         with exclusive(self._lock_file(expected), self._progress):
-            return self.get(expected) or self._build(build, expected, relock)
+            # not a lent one: who was told that ours is `expected` had one then, which may have been removed
+            return self._own(expected) or self._build(build, expected, relock)
 
     def _build(self, build: Callable[[Path], None], expected: str | None, relock: str) -> Tree:
         with scratch(self.root) as folder:

@@ -6,6 +6,7 @@ Conditions are not evaluated: what one of several passes skips, another may read
 from __future__ import annotations
 
 import re
+from codecs import BOM_UTF8
 from collections.abc import Iterator
 
 __all__ = [
@@ -76,5 +77,5 @@ def pastes(text: bytes) -> bool:
 
 def without_comments(text: bytes) -> bytes:
     """`text` with a blank for each comment, and with continued lines as one: what directives are read of."""
-    joined = _CONTINUED.sub(b"", text)
+    joined = _CONTINUED.sub(b"", text.removeprefix(BOM_UTF8))  # compilers skip the mark, too
     return _LITERAL_OR_COMMENT.sub(lambda found: b" " if found[0].startswith(b"/") else found[0], joined)

@@ -31,7 +31,8 @@ class Text:
     @cached_property
     def tails(self) -> frozenset[str]:
         """How the paths of the files end that it includes."""
-        return frozenset(re.sub(r"^(?:\.{1,2}/)*", "", name) for name in directives.includes(self._content))
+        names = directives.includes(self._content) | directives.includes(self.code)  # a comment may stand before one
+        return frozenset(re.sub(r"^(?:\.{1,2}/)*", "", name) for name in names)
 
     @cached_property
     def _content(self) -> bytes:
