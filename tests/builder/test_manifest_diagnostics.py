@@ -100,6 +100,11 @@ REFUSALS = {
         'backend = "cpuu"',
         "12:11: `cpuu` is not a known backend of a component; did you mean `cpu`?",
     ),
+    "component without a backend": (
+        'backend = "cpu"\n',
+        "",
+        '11:9: `[kernel.relu_cpu]` lacks the key `backend`; add `backend = "cuda"`',
+    ),
     "no backend": (
         'backends = ["cpu"]',
         "backends = []",

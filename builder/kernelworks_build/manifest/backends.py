@@ -233,7 +233,7 @@ COMPONENTS: dict[str, type[Component]] = {
 class UndecidedComponent(_CudaKeys, _RocmKeys, _XpuKeys, Component):
     """A component without a valid backend: takes the keys of all, so that its other faults are found too."""
 
-    backend: Annotated[str, OneOf("backend of a component", COMPONENTS)]
+    backend: Annotated[str, OneOf("backend of a component", COMPONENTS), Field(examples=["cuda"])]
 
 
 def component_form(table: Any) -> str:
