@@ -12,7 +12,8 @@ from pathlib import Path
 
 from kernelworks_build.manifest import Manifest, parse_manifest
 from kernelworks_build.matrix import Matrix
-from kernelworks_build.plan import BuildPlan, make_plan
+from kernelworks_build.plan import make_plan
+from kernelworks_build.planned import BuildPlan
 from kernelworks_build.toolchain.lock import LockSet
 
 

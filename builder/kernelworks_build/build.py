@@ -21,7 +21,7 @@ from kernelworks_build.cache import ResultCache
 from kernelworks_build.errors import AuditError, CompileError
 from kernelworks_build.job import BUILDER, Job, Project, Workplace
 from kernelworks_build.matrix import Matrix
-from kernelworks_build.plan import PlannedVariant
+from kernelworks_build.planned import PlannedVariant
 from kernelworks_build.revision import CARD, copy_variant, merge, read_revision, variant_folder
 
 __all__ = ["Built", "build", "build_all", "require_ours", "write_dist"]

@@ -17,7 +17,7 @@ from kernelworks_build.errors import PlanError
 from kernelworks_build.manifest import Component, Manifest
 from kernelworks_build.manifest.model import SEARCHED, Torch, TvmFfi
 from kernelworks_build.matrix import BackendRow, Framework
-from kernelworks_build.plan import PlannedVariant
+from kernelworks_build.planned import PlannedVariant
 from kernelworks_build.suffixes import HOST_SUFFIXES
 from kernelworks_build.toolchain.sysroot import CXX, LINK_FLAGS, SYSTEM_LIBRARIES
 

@@ -21,7 +21,7 @@ from kernelworks_build.compile import CompileSpec, build_id, compile_spec
 from kernelworks_build.errors import ManifestError
 from kernelworks_build.manifest import MANIFEST, Manifest, parse_manifest, source_files
 from kernelworks_build.matrix import Matrix
-from kernelworks_build.plan import PlannedVariant
+from kernelworks_build.planned import PlannedVariant
 from kernelworks_build.progress import Progress
 from kernelworks_build.source import copy_files, git_state
 from kernelworks_build.toolchain.lock import LockSet, torch_lock

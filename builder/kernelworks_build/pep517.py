@@ -25,7 +25,7 @@ from kernelworks_build.cli.console import live_progress, print_error
 from kernelworks_build.cli.project import DIST, LOCKS, open_plan
 from kernelworks_build.job import Project, Workplace
 from kernelworks_build.manifest import read_manifest, source_files
-from kernelworks_build.plan import PlannedVariant
+from kernelworks_build.planned import PlannedVariant
 from kernelworks_build.promise import promised
 from kernelworks_build.sandbox import executor
 from kernelworks_build.usage import in_use

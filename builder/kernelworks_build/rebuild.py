@@ -16,7 +16,7 @@ from kernelworks_build.job import BUILDER, Job, Project, Workplace
 from kernelworks_build.make import make
 from kernelworks_build.manifest import MANIFEST, read_manifest
 from kernelworks_build.matrix import Matrix
-from kernelworks_build.plan import PlannedVariant
+from kernelworks_build.planned import PlannedVariant
 from kernelworks_build.record import Record
 from kernelworks_build.scratch import scratch
 from kernelworks_build.toolchain.store import TreeStore

@@ -9,7 +9,7 @@ from kernelworks.model.variant import DeviceArchs
 from kernelworks_build.cli.project import plan_project
 from kernelworks_build.errors import PlanError
 from kernelworks_build.manifest import parse_manifest
-from kernelworks_build.plan import BuildPlan
+from kernelworks_build.planned import BuildPlan
 from kernelworks_build.toolchain.lock import LockSet
 
 HEAD = """

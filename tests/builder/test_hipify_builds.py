@@ -13,7 +13,8 @@ import pytest
 from kernelworks.model.digest import hash_file
 from kernelworks_build.manifest import parse_manifest
 from kernelworks_build.matrix import Matrix
-from kernelworks_build.plan import PlannedVariant, make_plan
+from kernelworks_build.plan import make_plan
+from kernelworks_build.planned import PlannedVariant
 from kernelworks_build.toolchain.lock import LockSet
 
 Program = Callable[..., Any]

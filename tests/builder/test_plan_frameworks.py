@@ -10,7 +10,8 @@ from kernelworks_build.compile import compile_spec
 from kernelworks_build.errors import PlanError
 from kernelworks_build.manifest import Manifest, parse_manifest
 from kernelworks_build.matrix import Matrix
-from kernelworks_build.plan import BuildPlan, make_plan
+from kernelworks_build.plan import make_plan
+from kernelworks_build.planned import BuildPlan
 from kernelworks_build.toolchain.lock import LockSet
 
 MATRIX = Matrix.load()

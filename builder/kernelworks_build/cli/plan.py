@@ -14,7 +14,7 @@ from kernelworks.model.variant_name import format_version
 from kernelworks_build.cli.console import print_json, print_table
 from kernelworks_build.cli.project import ArchOption, ProjectArgument, VariantOption, open_plan
 from kernelworks_build.matrix import Matrix
-from kernelworks_build.plan import BuildPlan, PlannedVariant
+from kernelworks_build.planned import BuildPlan, PlannedVariant
 
 
 class Format(str, Enum):

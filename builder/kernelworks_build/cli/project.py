@@ -14,7 +14,8 @@ from kernelworks_build.errors import PlanError, PublishError
 from kernelworks_build.job import Project
 from kernelworks_build.manifest import MANIFEST, Manifest, read_manifest
 from kernelworks_build.matrix import Matrix
-from kernelworks_build.plan import BuildPlan, make_plan
+from kernelworks_build.plan import make_plan
+from kernelworks_build.planned import BuildPlan
 from kernelworks_build.revision import read_revision
 from kernelworks_build.toolchain.lock import LockSet
 from kernelworks_build.toolchain.store import TreeStore

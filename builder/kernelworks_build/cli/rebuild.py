@@ -13,7 +13,7 @@ from kernelworks_build.cli.console import JsonOption, live_progress, note, print
 from kernelworks_build.cli.project import folder_of_manifest, open_locks, plan_project
 from kernelworks_build.errors import RebuildError
 from kernelworks_build.job import BUILDER, Project, Workplace
-from kernelworks_build.plan import PlannedVariant
+from kernelworks_build.planned import PlannedVariant
 from kernelworks_build.rebuild import check_out, open_sources, rebuild, require_equal
 from kernelworks_build.record import Record
 from kernelworks_build.sandbox import executor
