@@ -15,7 +15,7 @@ from kernelworks_build.action import Action, Limits, Mount, Tree
 from kernelworks_build.claims import ID_MACRO
 from kernelworks_build.errors import PlanError
 from kernelworks_build.manifest import Component, Manifest
-from kernelworks_build.manifest.model import SEARCHED, Torch, TvmFfi
+from kernelworks_build.manifest.model import Torch, TvmFfi
 from kernelworks_build.matrix import BackendRow, Framework
 from kernelworks_build.planned import PlannedVariant
 from kernelworks_build.suffixes import HOST_SUFFIXES
@@ -77,14 +77,19 @@ def compile_spec(manifest: Manifest, planned: PlannedVariant, row: BackendRow, i
         raise PlanError("kernels of this framework are not compiled", variant=planned.name)
     output = f"{ident}{_module_tag(planned)}.so"
     defines = _defines(planned, row, ident)
-    units = [_host_unit(source, "binding", planned, defines, binding, row) for source in _host_sources(binding.src)]
+
+    def read_with(table: Torch | TvmFfi | Component, part: str) -> list[str]:
+        return [*defines, *_include_flags(manifest.include_folders(table), part, planned, row)]
+
+    flags = read_with(binding, "binding")
+    units = [_host_unit(source, "binding", planned, flags, binding) for source in _host_sources(binding.src)]
     for component in (item for item in manifest.components_of(row.name) if item.name in planned.components):
+        flags = read_with(component, component.name)
         units += [
-            _host_unit(source, component.name, planned, defines, component, row)
-            for source in _host_sources(component.src)
+            _host_unit(source, component.name, planned, flags, component) for source in _host_sources(component.src)
         ]
         units += [
-            _device_unit(source, component, planned, defines, row)
+            _device_unit(source, component, planned, flags, row)
             for source in component.src
             if PurePosixPath(source).suffix in row.device_suffixes
         ]
@@ -145,26 +150,14 @@ def _hex_version(version: Version2 | None, *shifts: int) -> str:
 
 
 def _host_unit(
-    source: str,
-    part: str,
-    planned: PlannedVariant,
-    defines: list[str],
-    table: Torch | TvmFfi | Component,
-    row: BackendRow,
+    source: str, part: str, planned: PlannedVariant, flags: list[str], table: Torch | TvmFfi | Component
 ) -> dict[str, Any]:
-    command = [
-        CXX,
-        *_standard(planned),
-        *_HOST_FLAGS,
-        *defines,
-        *_include_flags(table.include, part, planned, row),
-        *_author_flags(table.cxx_flags),
-    ]
+    command = [CXX, *_standard(planned), *_HOST_FLAGS, *flags, *_author_flags(table.cxx_flags)]
     return _unit("host", source, part, command)
 
 
 def _device_unit(
-    source: str, component: Component, planned: PlannedVariant, defines: list[str], row: BackendRow
+    source: str, component: Component, planned: PlannedVariant, flags: list[str], row: BackendRow
 ) -> dict[str, Any]:
     if row.device_compiler is None:
         raise PlanError(f"backend `{row.name}` has no device compiler for `{source}`", source=source)
@@ -176,8 +169,7 @@ def _device_unit(
         *row.device_flags,
         *_arch_flags(planned.archs[component.name], row),
         *(template.format(keep=keep, unit=f"kernelworks_unit_{name}") for template in row.unit_flags),
-        *defines,
-        *_include_flags(component.include, component.name, planned, row),
+        *flags,
         *_author_flags(component.device_flags),
     ]
     return _unit("device", source, component.name, command, keep)
@@ -216,7 +208,7 @@ def _include_flags(include: Iterable[str], part: str, planned: PlannedVariant, r
         *([f"/opt/python/include/python{format_version(planned.python)}"] if planned.python else ()),
         *row.include_dirs,
     ]
-    own = [f"-I/src/{folder}" if folder != "." else "-I/src" for folder in (*include, *SEARCHED)]
+    own = [f"-I/src/{folder}" if folder != "." else "-I/src" for folder in include]
     system = chain.from_iterable(("-isystem", folder) for folder in system_folders)
     return [*own, *system]
 

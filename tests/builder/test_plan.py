@@ -208,6 +208,17 @@ def test_every_kind_of_variant_lowers_to_the_golden_compile_json() -> None:
         assert json.loads(golden.read_text()) == spec.document, f"if this is meant: write the new document to {golden}"
 
 
+def test_headers_below_csrc_are_found_after_those_of_the_include_folders_where_there_are_any() -> None:
+    def folders(text: str) -> list[str]:
+        (planned,) = plan(text).select([CPU]).variants
+        document = compile_spec(manifest(text), planned, MATRIX.backends["cpu"], "_my_relu_cpu_0").document
+        return [word for word in document["units"][1]["command"] if word.startswith("-I")]
+
+    assert folders(MANIFEST) == ["-I/src/cpu", "-I/src"]
+    with_csrc = MANIFEST.replace('"cpu/relu.h"', '"cpu/relu.h", "csrc/a/b.h"')
+    assert folders(with_csrc) == ["-I/src/cpu", "-I/src/csrc", "-I/src"]
+
+
 def test_the_op_namespace_follows_sources_and_variant() -> None:
     ident = build_id("my_relu", "cpu", CPU, "0" * 64)
     assert ident.startswith("_my_relu_cpu_")

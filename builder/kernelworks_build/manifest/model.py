@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import PurePosixPath
 from typing import Annotated, Any, ClassVar
 
 from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
@@ -45,7 +46,7 @@ from kernelworks_build.manifest.table import Table, kebab
 __all__ = ["FRAMEWORKS", "SEARCHED", "Framework", "General", "Hub", "Manifest", "Torch", "TorchNoarch", "TvmFfi"]
 
 SEARCHED = ("csrc", ".")
-"""Folders that headers are searched in after those of `include`, unasked: public kernels count on it."""
+"""Folders that headers are searched in after those of `include`, where a source is listed below them."""
 
 
 GeneralPackage = Annotated[str, OneOf("Python package", python_dependencies("general"))]
@@ -276,6 +277,11 @@ class Manifest(Table):
         """Every path in a `src` list, each once, sorted."""
         listed: Iterable[Any] = (self.framework, *self.components)
         return tuple(sorted({path for table in listed for path in getattr(table, "src", ())}))
+
+    def include_folders(self, table: Torch | TvmFfi | Component) -> tuple[str, ...]:
+        """Where the sources of `table` find headers of the kernel: in its `include`, then in `SEARCHED`."""
+        listed = {folder.as_posix() for path in self.declared_sources() for folder in PurePosixPath(path).parents}
+        return (*table.include, *(folder for folder in SEARCHED if folder in listed))
 
     def _general_of(self, backend: str) -> Table | None:
         found = getattr(self.general, backend, None)
