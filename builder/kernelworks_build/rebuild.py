@@ -111,7 +111,8 @@ def check_out(record: Record, into: Path) -> Path:
     if origin is None:
         raise RebuildError(
             f"`{record.wheel.name}` does not say where its sources are",
-            hint="name their folder by `--source`",
+            hint="name their folder by `--source`; without it, `general.source` of the manifest must have named the"
+            " repository, and the index beside the wheel the commit",
             wheel=record.wheel,
         )
     _git("clone", "--quiet", "--no-checkout", "--", origin.url.removeprefix("git+"), str(into))
