@@ -216,15 +216,15 @@ class LockSet:
         Raises:
             ToolchainError: There is none.
         """
-        found = self.symbol_lists(self.locks.keys() | {name})
-        if name not in found:
-            raise ToolchainError(
-                f"there is no symbol list of `{name}` (known: {', '.join(sorted(found))})",
-                hint=f"`{lock_command(name)}` writes it",
-                name=name,
-                known=sorted(found),
-            )
-        return found[name]
+        if path := self.symbol_lists([name]).get(name):
+            return path
+        known = sorted(self.symbol_lists(self.locks))
+        raise ToolchainError(
+            f"there is no symbol list of `{name}` (known: {', '.join(known)})",
+            hint=f"`{lock_command(name)}` writes it",
+            name=name,
+            known=known,
+        )
 
     def digests(self, names: Iterable[str]) -> dict[str, str]:
         """Name -> SHA-256 of the lock's canonical text."""

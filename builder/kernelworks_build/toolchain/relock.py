@@ -12,7 +12,7 @@ from kernelworks_build.action import Executor, Tree
 from kernelworks_build.progress import Progress
 from kernelworks_build.toolchain import deb, hip_torch, pin
 from kernelworks_build.toolchain.fetch import Fetcher
-from kernelworks_build.toolchain.lock import Artifact, Lock, LockSet, symbol_list_name
+from kernelworks_build.toolchain.lock import Artifact, Lock, LockSet, symbol_list_name, torch_lock
 from kernelworks_build.toolchain.materialise import materialise
 from kernelworks_build.toolchain.nar import hash_of_program
 from kernelworks_build.toolchain.recipes import Pinned, layout, pinned
@@ -52,7 +52,7 @@ def relock(
         lock = lock_torch(version, folder, store=store, fetcher=fetcher, host=host, executor=executor)
     elif recipe == hip_torch.RECIPE:
         needed = trees(hip_torch.needs(version))
-        torch = LockSet.load(folder)[f"torch-{version}"]
+        torch = LockSet.load(folder)[torch_lock(version)]
         lock = hip_torch.lock_hip_torch(torch, store=store, fetcher=fetcher, trees=needed, executor=executor)
     else:
         wanted = pinned(name)
